@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-import warnings
 from collections.abc import Sequence
 
 from bayesfuse.command_line import FAILED, INTERRUPTED, CommandError
-from bayesfuse.command_line.arguments import in_options, parse
-from bayesfuse.command_line.console import finish, write_stderr
+from bayesfuse.command_line.arguments import parse
+from bayesfuse.command_line.console import finish, write_error, write_stderr
+from bayesfuse.command_line.run import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,39 +18,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     sampling: the draws until then are written.
     """
     try:
-        return _run(parse(argv))
+        return run(parse(argv))
     except KeyboardInterrupt:
         write_stderr("bayesfuse: interrupted before there was a result to write")
         return INTERRUPTED
     except (CommandError, OSError) as error:
-        from bayesfuse.errors.messages import discreet  # which imports NumPy
-
-        write_stderr(f"bayesfuse: error: {discreet(str(error))}")
+        write_error(str(error))
     except MemoryError as error:
-        write_stderr(
-            f"bayesfuse: error: not enough memory; a larger --thin needs less. Got: {error}"
-        )
+        write_error(f"not enough memory; a larger --thin needs less. Got: {error}")
     finally:
         finish()
     return FAILED
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    """Carry out a command, importing what takes seconds after arguments and tables were checked."""
-    from bayesfuse.command_line.tables import read_tables
-    from bayesfuse.errors import ModelError, ResponsesError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: write_stderr(
-                f"bayesfuse: {in_options(str(message))}"
-            )
-            tables = read_tables(arguments) if "responses" in arguments else None
-        from bayesfuse.command_line.commands import COMMANDS
-
-        return COMMANDS[arguments.command](arguments, tables)
-    except (ModelError, ResponsesError) as error:
-        raise CommandError(in_options(str(error))) from error
 
 
 if __name__ == "__main__":

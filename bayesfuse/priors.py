@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import Tag, read_tags
@@ -19,8 +19,9 @@ from bayesfuse.errors import (
     require_probability,
     require_shape,
 )
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
+
+Array = NDArray[np.float64]
 
 WEIGHT = 1.5  # prior responses of a confusion row, besides one for every class
 

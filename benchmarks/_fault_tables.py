@@ -25,7 +25,6 @@ from bayesfuse.command_line.arguments import parse
 from bayesfuse.command_line.tables import read_tables
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.tables import read_table
-from bayesfuse.errors import ResponsesError
 
 N_ITEMS, RATERS = 12, ["ann", "bob", "cy"]
 ITEM, RATER = np.indices((N_ITEMS, 3)).reshape(2, -1)
@@ -69,7 +68,7 @@ def read(how, frame=None, text=None, **settings):
             with contextlib.redirect_stderr(io.StringIO()):
                 return read_tables(parse(["fit", str(path), *given])).responses
         except CommandError as error:  # which ends with what it got, as the others do
-            raise ResponsesError(str(error)) from None
+            raise bf.errors.ResponsesError(str(error)) from None
 
 
 READERS = "frame", "file", "shell"

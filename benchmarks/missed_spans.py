@@ -18,7 +18,6 @@ import xarray as xr
 from _shared import QUIET, Arguments
 
 import bayesfuse as bf
-from bayesfuse.errors import CollapseWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov
 
 TAGS = np.array(["O", "B", "I"])
@@ -101,7 +100,7 @@ def main() -> None:
     parser = Arguments(__doc__, "few texts, one setting")
     parser.add_argument("--seeds", type=int, default=2)
     options = parser.parse_args()
-    warnings.simplefilter("ignore", CollapseWarning)  # it is what the table shows
+    warnings.simplefilter("ignore", bf.errors.CollapseWarning)  # it is what the table shows
     settings, seeds, draws = SETTINGS, range(options.seeds), 150
     if options.quick:
         settings, seeds, draws = {"ten texts": {"n_texts": 10, "n_raters": 5}}, range(1), 10

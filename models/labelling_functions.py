@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from numpy.typing import NDArray
 
 import bayesfuse as bf
 from bayesfuse.data.arrays import shown
@@ -15,7 +16,6 @@ from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.inference import em
-from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ResponseModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Integers
@@ -23,6 +23,8 @@ from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters import dependence
 from bayesfuse.raters.dependence import Groups
 from bayesfuse.raters.votes import NO_VOTE
+
+Array = NDArray[np.float64]
 
 ITEMS = 5.0  # of every class, that the prior of the class shares is worth
 ROUNDS = 100  # steps in which typical votes are made as frequent as votes are
@@ -143,13 +145,7 @@ class LabellingFunctions(LabelModel):
 
         self.add_coord("vote", _names(votes, responses))
         n_items = int(responses.multiplicity.sum())
-        if shares.fixed is not None:
-            prevalence = pm.Data("prevalence", shares.fixed, dims="class")
-        else:
-            concentration = shares.concentration
-            if not shares.is_informed:
-                concentration = concentration + doubt * n_items * shares.mean
-            prevalence = pm.Dirichlet("prevalence", concentration, dims="class")
+        prevalence = shares.variable(doubt * n_items)
         if silence_counts:
             silent = np.maximum(n_items * shares.mean - expected, expected / 20.0)
             fires, misses = np.moveaxis(prior.concentration, -1, 0)
@@ -185,6 +181,15 @@ class ClassShares:
         if concentration is None:
             return cls(None, default, default / default.sum(), False)
         return cls(None, concentration, concentration / concentration.sum(), True)
+
+    def variable(self, weight: float) -> Any:
+        """Return the prevalence in a model, with a prior of ``weight`` more items by default."""
+        if self.fixed is not None:
+            return pm.Data("prevalence", self.fixed, dims="class")
+        concentration = self.concentration
+        if not self.is_informed:
+            concentration = concentration + weight * self.mean
+        return pm.Dirichlet("prevalence", concentration, dims="class")
 
     @property
     def priors(self) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import bayesfuse as bf
 from bayesfuse.data.graph import as_graph
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_choice, require_positive
-from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.models.item_types import competence_and_guess
 from bayesfuse.parameters.consensus_table import TRUST, ConsensusTable, class_given_type
 from bayesfuse.parameters.variables import dirichlet
@@ -106,7 +105,7 @@ class MarkovRandomField(LabelModel):
             # far below the critical coupling of a tree labels are nearly independent, far above it
             # all of one class; at 3 a link within a class is twenty times as likely
             drawn = edges == "drawn"
-            scale = 3.0 if drawn else bethe_coupling(graph, responses.n_classes)
+            scale = 3.0 if drawn else graph.bethe_coupling(responses.n_classes)
             coupling = pm.HalfNormal("coupling", scale if np.isfinite(scale) else 1.0)
         else:
             delta = responses.n_raters if trust == "paper" else require_positive("trust", trust)

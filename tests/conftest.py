@@ -4,11 +4,11 @@ import os
 import sys
 import tempfile
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from few_draws import few_draws
 
 FLAGS = os.environ.get("PYTENSOR_FLAGS", "")
 if "base_compiledir" not in FLAGS:  # PyTensor makes it in HOME at import, so HOME must be writable
@@ -20,8 +20,6 @@ if "base_compiledir" not in FLAGS:  # PyTensor makes it in HOME at import, so HO
         os.environ["PYTENSOR_FLAGS"] = f"{FLAGS},base_compiledir={cache.name}".lstrip(",")
 
 import bayesfuse as bf
-from bayesfuse.ensemble import diagnostics, schedule
-from bayesfuse.ensemble.candidates import Candidate
 from bayesfuse.models import DawidSkene
 from bayesfuse.parameters.compiled import without_compilation
 
@@ -41,13 +39,9 @@ def pytest_runtest_protocol(item):
         return (yield)
 
 
-@pytest.fixture(scope="module")
-def few_draws():
-    """``bf.fuse`` takes a second: few draws and replications, and no run that times them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Candidate, "within", lambda member, _: replace(member, sweeps=(20, 20)))
-        patch.setattr(schedule.Schedule, "_room", lambda *_: (1000.0, 1000.0))
-        patch.setattr(diagnostics, "REPLICATED", 20)
+@pytest.fixture(scope="module", name="few_draws")
+def answers_of_few_draws():
+    with few_draws():
         yield
 
 

@@ -12,7 +12,6 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse import errors
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.mcmc import require_settings
 from bayesfuse.models import (
     DawidSkene,
     HiddenMarkov,
@@ -258,9 +257,7 @@ def test_simulated_tables():
 
 
 def test_settings_of_nuts_are_taken_where_it_draws_some_variables():
+    conjugate, mixed = DawidSkene(TWO), DawidSkene(TWO, covariates=np.eye(2)[:, :1])
     of_nuts = {"target_accept": 0.9, "nuts": {"max_treedepth": 3}}
-    require_settings(of_nuts | {"mp_ctx": "fork"}, is_fully_conjugate=False)
-    with pytest.raises(ModelError, match=r"belong in nuts=.* Got: \['max_treedepth'\]"):
-        require_settings(of_nuts | {"max_treedepth": 3}, is_fully_conjugate=False)
-    with pytest.raises(ModelError, match=r"no effect .* Got: \['nuts', 'target_accept'\]"):
-        require_settings(of_nuts, is_fully_conjugate=True)
+    refused(r"belong in nuts=.* Got: \['max_treedepth'\]", bf.sample, mixed, max_treedepth=3)
+    refused(r"no effect .* Got: \['nuts', 'target_accept'\]", bf.sample, conjugate, **of_nuts)

@@ -13,7 +13,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.parameters.capabilities import Capabilities
-from bayesfuse.parameters.contract import Parameter
+from bayesfuse.parameters.contract import REAL, Parameter
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.testing import assert_frequencies, check_label_prior, check_rater_channel
 
@@ -276,3 +276,17 @@ def test_settings_by_rater_are_taken_by_name():
     np.testing.assert_allclose(found, expected, atol=1e-12)
     refused("without fitted responses", bf.predict, result, strange, model=model)
     refused("by_rater", bf.predict, result, swapped, model=models[Unsaid])
+
+
+def test_what_a_factor_declares_is_checked():
+    class Silent(bf.build.OneCoin):
+        declared = ()
+
+    class Lost(bf.build.OneCoin):
+        declared = (Parameter("accuracy", REAL, ("camera",)),)
+
+    with pm.Model():
+        labels, table = bf.build.Independent(np.ones(2) / 2), bf.datasets.caries()
+        for kind, rule in ((Silent, "must declare all its parameters"), (Lost, "camera")):
+            channel = kind(np.full(5, 0.8))
+            refused(rule, bf.build.observe, table, labels=labels, raters=channel)

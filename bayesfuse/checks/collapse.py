@@ -17,7 +17,7 @@ from bayesfuse.labels.partition_function import log_partition
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.observation import ResponseModel
-from bayesfuse.results.collapse import lost_classes
+from bayesfuse.results.collapse import ONE_MODE_RHAT, lost_classes
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, parameters
 from bayesfuse.results.contents import (
     all_draws,
@@ -29,12 +29,9 @@ from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
 MIN_Z = 4.0  # standard deviations by which raters agree more than collapsed labels explain
-MAX_LOST_RATIO = (
-    0.2  # share of the responses for a class below which its share of the labels counts as lost
-)
+MAX_LOST_RATIO = 0.2  # of the share of labels to that of responses, for a class to count as lost
 MIN_ONE_CLASS_SHARE = 0.95  # share of the items without responses in one class that is reported
 PHASE_DISTANCE = 0.1  # share of the items (of the coupling) between chains in different phases
-MIXED = 1.1  # largest R-hat of chains that may have one distribution
 
 
 def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
@@ -215,7 +212,7 @@ def _is_bimodal(coupling: Array, share: Array) -> bool:
         return False
     for series in (coupling / coupling.mean(), *np.moveaxis(share, 2, 0)):
         far = np.ptp(series.mean(axis=1)) > PHASE_DISTANCE
-        if far and (np.ptp(series, axis=1).max() == 0 or float(az.rhat(series)) > MIXED):
+        if far and (np.ptp(series, axis=1).max() == 0 or float(az.rhat(series)) > ONE_MODE_RHAT):
             return True
     return False
 

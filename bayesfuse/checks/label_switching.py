@@ -23,9 +23,7 @@ from bayesfuse.results.summaries import assignment, posterior_draws, responses_p
 
 RATES = "sensitivity", "specificity"  # variables computed from confusion matrices and prevalence
 DENSITIES = "lp", "logp", "model_logp", "potential_energy", "energy"  # a permutation changes them
-MAX_DISTANCE_RATIO = (
-    0.5  # a permutation must reduce the squared distance to the reference to this share
-)
+MAX_DISTANCE_RATIO = 0.5  # to which a permutation must reduce the squared distance
 N_CANDIDATES = 50  # draws among which the most central one is the initial reference
 MIN_PROBABILITY = 1e-9  # of which a logarithm is taken
 MAX_ROUNDS = 20  # largest number of times that the reference is updated

@@ -14,12 +14,15 @@ from typing import Any, NoReturn
 
 from bayesfuse import __version__
 from bayesfuse.command_line import CommandError
-from bayesfuse.command_line.files import STDIN, place
+from bayesfuse.command_line.files import STDIN, resolve_files
 
 TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)")
 SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}  # times as 90s, 2min or 1h
 
-MOST, MOST_CHAINS = 10**15 - 1, 10_000  # beyond these, NumPy and PyMC fail with unclear errors
+MAX_INTEGER, MAX_CHAINS = (
+    10**15 - 1,
+    10_000,
+)  # beyond these, NumPy and PyMC fail with unclear errors
 
 OF_ONE_MODEL: dict[str, Any] = {
     "thin": None,
@@ -154,7 +157,7 @@ def minutes(text: str) -> float:
     return float(match[1]) * SECONDS[match[2]] / 60
 
 
-def whole_number(text: str, least: float = -math.inf, most: float = MOST) -> int:
+def whole_number(text: str, least: float = -math.inf, most: float = MAX_INTEGER) -> int:
     """Return a whole number within limits."""
     try:
         number = int(text)
@@ -178,7 +181,7 @@ def classes(text: str) -> str:
 TYPES: dict[str, Callable[[str], Any]] = {
     "--seed": partial(whole_number, least=0, most=math.inf),
     "--ignore": lambda text: text.split(","),
-    "--chains": partial(whole_number, most=MOST_CHAINS),
+    "--chains": partial(whole_number, most=MAX_CHAINS),
     "A,B,...": classes,
     "COLUMN": str,
     "CLASS": str,
@@ -206,7 +209,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments = _parser().parse_args(argv)
     if arguments.command == "fit":
         _complete(arguments)
-        place(arguments)
+        resolve_files(arguments)
     return arguments
 
 

@@ -27,12 +27,12 @@ def read_columns(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.
     frame, separator = read_text_table(path, columns)
     frame, _, _ = without_headings(frame)
     header = frame.columns.tolist()
-    frame = _as_wanted(frame, columns, path)
+    frame = _with_role_names(frame, columns, path)
     columns = columns or list(frame)
     require_lines(frame, columns, separator, path)
     require_columns(frame, columns, path, hint, header)
-    if twice := [name for name in columns if header.count(name) > 1]:
-        rule = f"{path} has several columns {twice[0]!r}: the first line is read as their names"
+    if repeated := [name for name in columns if header.count(name) > 1]:
+        rule = f"{path} has several columns {repeated[0]!r}: the first line is read as their names"
         raise CommandError(f"{rule}. Got: columns {shown(header)}")
     return frame[list(dict.fromkeys(columns))].astype("category")
 
@@ -54,11 +54,11 @@ def read_text_table(
     except CommandError:
         raise
     except Exception as error:  # every compression has its own errors
-        what = str(error) or type(error).__name__
-        raise CommandError(f"cannot read {path} as a table: {what}") from error
+        reason = str(error) or type(error).__name__
+        raise CommandError(f"cannot read {path} as a table: {reason}") from error
 
 
-def _as_wanted(frame: pd.DataFrame, columns: Sequence[str], path: Path) -> pd.DataFrame:
+def _with_role_names(frame: pd.DataFrame, columns: Sequence[str], path: Path) -> pd.DataFrame:
     """Rename columns that have another usual name, with a message."""
     renamed = {}
     for role in {*columns} & {*KNOWN} - {*frame.columns}:
@@ -87,13 +87,13 @@ def require_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: P
     """
     if any(LINE_BREAK.search(name) for name in frame):
         raise CommandError(f"column names must be on one line. Got: several lines in {path}")
-    for place, name in enumerate(frame):
-        cells = frame.iloc[:, place]
+    for index, name in enumerate(frame):
+        cells = frame.iloc[:, index]
         broken = cells[cells.str.contains(LINE_BREAK, na=False)]
         for row, cell in broken.items():
             first, *middle, last = (line.count(sep) for line in LINE_BREAK.split(cell))
             n_other = frame.shape[1] - 1
-            has_rows = (first, last) == (n_other - place, place) and {*middle} <= {n_other}
+            has_rows = (first, last) == (n_other - index, index) and {*middle} <= {n_other}
             if name in columns or has_rows:
                 raise CommandError(
                     "a cell must be on one line, because an unclosed quote would merge rows. Got: "
@@ -130,7 +130,7 @@ def _line(row: Any, path: Path) -> str:
 
 def require_unique(items: pd.Series, path: Path, rule: str) -> None:
     """Raise CommandError if an item is in several rows."""
-    if (again := items.duplicated()).any():
+    if (repeats := items.duplicated()).any():
         raise CommandError(
-            f"{rule}. Got: several for item {quoted(items[again].iloc[0])} in {path}"
+            f"{rule}. Got: several for item {quoted(items[repeats].iloc[0])} in {path}"
         )

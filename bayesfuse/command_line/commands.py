@@ -35,7 +35,6 @@ from bayesfuse.ensemble.fused import WIDTH, bullet
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plans
 from bayesfuse.numerics.threads import Interruption, TimeIsUp, deadline, hold
-from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.storage import choose_storage
 
@@ -129,7 +128,10 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
 
 
 def _fit_one(
-    model: LabelModel, arguments: argparse.Namespace, interruption: Interruption, schedule: Schedule
+    model: bf.build.LabelModel,
+    arguments: argparse.Namespace,
+    interruption: Interruption,
+    schedule: Schedule,
 ) -> tuple[xr.DataTree, str]:
     """Return the posterior of one model, and a note if draws were left out to save space."""
     draws, before = DRAWS if arguments.draws is None else arguments.draws, None
@@ -152,7 +154,6 @@ def _fit_one(
     options: dict[str, Any] = {"sweeps": arguments.sweeps, "random_seed": arguments.seed}
     stored = choose_storage(
         model,
-        [observed(model)[1]],
         (arguments.chains, draws),
         precision=arguments.precision,
         thin=arguments.thin,
@@ -171,7 +172,7 @@ def _fit_one(
     )
 
 
-def _model(arguments: argparse.Namespace, tables: Tables) -> LabelModel:
+def _model(arguments: argparse.Namespace, tables: Tables) -> bf.build.LabelModel:
     settings: dict[str, Any] = {"gold": tables.gold}
     for name in ("raters", "groups"):
         if getattr(arguments, name) is not None:

@@ -74,6 +74,13 @@ def write_stderr(text: str) -> None:
     _print(" ".join(text.split()), sys.stderr)
 
 
+def write_error(message: str) -> None:
+    """Print an error as one line on stderr, without secrets and long data."""
+    from bayesfuse.errors.messages import discreet  # which imports NumPy
+
+    write_stderr(f"bayesfuse: error: {discreet(message)}")
+
+
 def _print(text: str, stream: TextIO | None) -> None:
     if stream is None:  # closed before Python started
         return

@@ -30,15 +30,15 @@ OUTPUTS = "output", "labels", "spans", "picture", "report", "ask_file", "rater_t
 """Options of output files."""
 
 MAX_ASK_FILES = 1000  # names that are tried
-PACKED = (".gz", ".bz2", ".xz", ".zip")
-BOOKS = (".xlsx", ".xls", ".ods", ".parquet", ".json")  # not written as text with commas
+COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
+NOT_TEXT = (".xlsx", ".xls", ".ods", ".parquet", ".json")  # not written as text with commas
 
 
-def place(arguments: argparse.Namespace) -> None:
+def resolve_files(arguments: argparse.Namespace) -> None:
     """Fill in the names of output files, and check all files before anything is read."""
     table, output = arguments.responses, arguments.output
     _check_suffixes(arguments)
-    stem = Path(table.stem if table.suffix in PACKED else table.name).stem
+    stem = Path(table.stem if table.suffix in COMPRESSED else table.name).stem
     if arguments.labels is None and output is not None:
         arguments.labels = output.with_name(f"{output.stem}-labels.csv")
     elif arguments.labels is None:
@@ -83,7 +83,7 @@ def _check_suffixes(arguments: argparse.Namespace) -> None:
                 f"--{option} must end in {' or '.join(endings.split())}; --labels, --picture and "
                 f"--report write other files. Got: --{option} {path}"
             )
-    if arguments.labels is not None and arguments.labels.suffix.lower() in BOOKS:
+    if arguments.labels is not None and arguments.labels.suffix.lower() in NOT_TEXT:
         raise CommandError(
             f"--labels is a file with commas (.csv) or tabs (.tsv). Got: {arguments.labels}"
         )
@@ -103,11 +103,11 @@ def open_table(path: Path) -> Callable[[], Path | io.BytesIO]:
 
 def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
     """Check that every output file can be written."""
-    taken = {os.path.realpath(path) for path in inputs}
+    used_paths = {os.path.realpath(path) for path in inputs}
     for path in outputs:
-        if os.path.realpath(path) in taken:
+        if os.path.realpath(path) in used_paths:
             raise CommandError(f"files must have different names. Got: {path} twice")
-        taken.add(os.path.realpath(path))
+        used_paths.add(os.path.realpath(path))
         if path == STDOUT:
             raise CommandError("results cannot be written to standard output. Got: -")
         target = Path(os.path.realpath(path))
@@ -128,12 +128,12 @@ def check_outputs(outputs: Sequence[Path], inputs: Sequence[Path]) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the name of a temporary file that on success replaces ``path``, or a link's target."""
     target = Path(os.path.realpath(path))
-    with _unfinished(target) as new:
-        yield new
+    with _unfinished(target) as temporary:
+        yield temporary
         try:
-            new.replace(target)
+            temporary.replace(target)
         except OSError as error:
-            saved = new.rename(new.with_name(new.name.removeprefix(".")))
+            saved = temporary.rename(temporary.with_name(temporary.name.removeprefix(".")))
             raise CommandError(
                 f"cannot write {path}: {error.strerror}; the contents are in {saved}"
             ) from error
@@ -142,12 +142,12 @@ def replacing(path: Path) -> Iterator[Path]:
 @contextmanager
 def _unfinished(target: Path) -> Iterator[Path]:
     """Yield an empty file next to the target, with its mode and suffixes, and remove it."""
-    ends = "".join(target.suffixes[-2:])  # these determine the format
-    new = target.with_name(f".{secrets.token_hex(4)}-unfinished{ends}")
+    suffixes = "".join(target.suffixes[-2:])  # these determine the format
+    temporary = target.with_name(f".{secrets.token_hex(4)}-unfinished{suffixes}")
     try:
-        new.touch(exist_ok=False)
+        temporary.touch(exist_ok=False)
         if target.is_file():
-            shutil.copymode(target, new)
-        yield new
+            shutil.copymode(target, temporary)
+        yield temporary
     finally:
-        new.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -13,7 +13,6 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.checks.collapse import MIXED
 from bayesfuse.command_line.console import write_stderr, write_stdout
 from bayesfuse.command_line.files import STDOUT
 from bayesfuse.data.describing import as_columns, in_one_line
@@ -24,7 +23,7 @@ from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import SURE, word
 from bayesfuse.ensemble.page import picture
 from bayesfuse.ensemble.schedule import Schedule
-from bayesfuse.pymc.model import LabelModel
+from bayesfuse.results.collapse import ONE_MODE_RHAT
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import require_draws
 from bayesfuse.results.summaries import VISIBLE, coverage, least_certain, posterior_draws
@@ -48,7 +47,7 @@ MAX_CHECKED = 1000  # approximate number of parameters whose convergence is chec
 
 def write_labels(
     result: xr.DataTree,
-    model: LabelModel | None,
+    model: bf.build.LabelModel | None,
     places: pd.DataFrame | None,
     path: Path,
 ) -> None:
@@ -130,7 +129,9 @@ def write_netcdf(result: xr.DataTree, path: Path) -> str:
     return left_out
 
 
-def report(model: LabelModel, result: xr.DataTree, schedule: Schedule | None = None) -> str:
+def report(
+    model: bf.build.LabelModel, result: xr.DataTree, schedule: Schedule | None = None
+) -> str:
     """Return parameters, raters, the least certain items and the convergence of a fit as text.
 
     ``schedule`` is the time for posterior predictive checks, None for none.
@@ -207,7 +208,7 @@ def _item_table(probability: xr.DataArray, sequences: bf.Sequences | None) -> st
     return f"{table if len(shown) else ''}{count} {SURE} or more."
 
 
-def _convergence(model: LabelModel, result: xr.DataTree) -> str:
+def _convergence(model: bf.build.LabelModel, result: xr.DataTree) -> str:
     """Return the worst R-hat and ESS, with advice if they are insufficient."""
     import arviz as az
 
@@ -237,10 +238,10 @@ def _advice(rhat: float, ess: float, sampler: str) -> str:
         f"The chains should run longer: R-hat should be below {MAX_RHAT}, the effective "
         f"sample size above {MIN_ESS}. Try {more}."
     )
-    if rhat > MIXED:
+    if rhat > ONE_MODE_RHAT:
         words = (
-            f"The chains disagree (R-hat above {MIXED}), so these estimates average over different "
-            f"modes. Try {more}. If chains still disagree, give known labels of some items "
-            "(--gold) or choose another model."
+            f"The chains disagree (R-hat above {ONE_MODE_RHAT}), so these estimates average over "
+            f"different modes. Try {more}. If chains still disagree, give known labels of some "
+            "items (--gold) or choose another model."
         )
     return "\n" + fill(words, WIDTH)

@@ -55,11 +55,15 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     """Read all input files of ``fit``."""
     item, rater, label = roles = [arguments.item, arguments.rater, arguments.label]
     in_sequence = arguments.sequence is not None
-    place = [arguments.sequence, arguments.position] if in_sequence else []
-    if twice := [name for name, number in Counter(roles + place).items() if number > 1]:
-        raise CommandError(f"a column can be used once only. Got: {twice[0]!r} for two options")
-    rows, read, column = _read_rows(arguments, roles if arguments.items else roles + place)
-    listed = _read_items(arguments, rows, place)
+    position_columns = [arguments.sequence, arguments.position] if in_sequence else []
+    if repeated := [
+        name for name, number in Counter(roles + position_columns).items() if number > 1
+    ]:
+        raise CommandError(f"a column can be used once only. Got: {repeated[0]!r} for two options")
+    rows, read, column = _read_rows(
+        arguments, roles if arguments.items else roles + position_columns
+    )
+    listed = _read_items(arguments, rows, position_columns)
     answered = rows[item].cat.categories
     edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
     # item names must be integers, or text, in all files alike
@@ -71,7 +75,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     if listed is None:
         items = sorted(set(names.values()))
     elif in_sequence:
-        sequences, places = _read_sequences(listed, names, item, *place)
+        sequences, places = _read_sequences(listed, names, item, *position_columns)
         items = sequences.items.tolist()
     else:
         items = [names[name] for name in listed[item]]
@@ -105,22 +109,22 @@ def _read_rows(
     arguments: argparse.Namespace, columns: list[str]
 ) -> tuple[pd.DataFrame, str, str | None]:
     """Return one row per response with these columns, how it was read, and the column of items."""
-    path, place = arguments.responses, columns[3:]
-    wanted = columns[0], columns[1], columns[2]
+    path, position_columns = arguments.responses, columns[3:]
+    requested = columns[0], columns[1], columns[2]
     frame, separator = read_text_table(path, columns, not arguments.no_header)
     frame, _, rows = without_headings(frame)
     frame.columns = frame.columns.map(str)  # numbers without a header
     header = frame.columns.tolist()
     has_index = tables.UNNAMED == header[0] and frame[tables.UNNAMED].is_unique
     ignored = arguments.ignore or []
-    by = [] if arguments.by is None or arguments.items else [arguments.by]
-    others = [*ignored, *by, *place, *([tables.UNNAMED] if has_index else [])]
-    require_columns(frame, [*ignored, *by], path, "", header)
-    require_lines(frame, [name for name in wanted if name in header], separator, path)
+    group_columns = [] if arguments.by is None or arguments.items else [arguments.by]
+    others = [*ignored, *group_columns, *position_columns, *([tables.UNNAMED] if has_index else [])]
+    require_columns(frame, [*ignored, *group_columns], path, "", header)
+    require_lines(frame, [name for name in requested if name in header], separator, path)
     roles = assign_roles(
         frame,
         [name for name in header if name not in others],
-        wanted,
+        requested,
         is_wide=arguments.wide,
         has_index=has_index,
     )
@@ -135,11 +139,13 @@ def _read_rows(
             "give the names of columns by --item, --rater, --label, --sequence and --position, "
             "or --wide and --item for a table with a row per item and a column per rater"
         )
-        require_columns(frame, [*roles, *place], path, hint, header)
-        require_lines(frame, [*roles, *place], separator, path)
-        long, words = _read_long(arguments, frame[[*roles, *place]].set_axis(columns, axis=1))
+        require_columns(frame, [*roles, *position_columns], path, hint, header)
+        require_lines(frame, [*roles, *position_columns], separator, path)
+        long, words = _read_long(
+            arguments, frame[[*roles, *position_columns]].set_axis(columns, axis=1)
+        )
         return long, tables.long(*roles) + words + note, roles.item
-    if place:
+    if position_columns:
         raise CommandError(
             "a table with a column per rater has no sequence or position: give --items FILE with "
             "these columns. Got: a table with a column per rater without --items"
@@ -148,13 +154,13 @@ def _read_rows(
     raters = [name for name in header if name not in (item, *others)]
     require_lines(frame, raters, separator, path)
     if item is None:
-        item, names = wanted[0], pd.Series(range(len(frame)), frame.index).astype(str)
-        where = "numbered from 0"
+        item, names = requested[0], pd.Series(range(len(frame)), frame.index).astype(str)
+        source = "numbered from 0"
     else:
-        where = "index" if item == tables.UNNAMED else f"column {item}"
+        source = "index" if item == tables.UNNAMED else f"column {item}"
         names = frame[item]
         require_complete(frame[[item]], path, f"every row needs {item!r}")
-    long, words = _read_wide(arguments, frame[raters], names, where, columns)
+    long, words = _read_wide(arguments, frame[raters], names, source, columns)
     return long, words + note, item
 
 
@@ -173,8 +179,8 @@ def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.D
     all_items = frame[item].dropna().unique()
     labelled[item] = labelled[item].cat.set_categories(all_items)
     n_empty = int(frame[label].isna().sum())
-    lost = sorted({*frame[rater].dropna()} - {*labelled[rater]}) if n_empty else []
-    words = tables.without_labels(n_empty, lost)
+    raters_without_labels = sorted({*frame[rater].dropna()} - {*labelled[rater]}) if n_empty else []
+    words = tables.without_labels(n_empty, raters_without_labels)
     return labelled, words + tables.skipped(frame[label][is_skipped], "--classes")
 
 
@@ -182,7 +188,7 @@ def _read_wide(
     arguments: argparse.Namespace,
     cells: pd.DataFrame,
     items: pd.Series,
-    where: str,
+    source: str,
     columns: list[str],
 ) -> tuple[pd.DataFrame, str]:
     """Return the responses in a table with a row per item and a column per rater."""
@@ -194,7 +200,7 @@ def _read_wide(
         cells = cells.astype("Int64")
     classes = None if declared is None else [codes[name] for name in declared]
     naming = {"classes": classes, "positive": None, "normalise": bool(arguments.normalise)}
-    table, words = tables.read_wide(cells.set_axis(items), where, naming, [], "--classes")
+    table, words = tables.read_wide(cells.set_axis(items), source, naming, [], "--classes")
     rows = table.to_frame().astype(str).set_axis(columns, axis=1).astype("category")
     rows[columns[0]] = rows[columns[0]].cat.set_categories(items)  # also without responses
     return rows, words
@@ -288,11 +294,11 @@ def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[A
 
 def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:
     """Return known labels, in columns named as in the table, or item and label."""
-    path, wanted = arguments.gold, [arguments.item, arguments.label]
+    path, requested = arguments.gold, [arguments.item, arguments.label]
     frame = read_columns(path)
     if arguments.rater in frame:  # a table of responses
-        wanted = [ITEM, LABEL]
-    ends = gold_tables.gold_columns(list(frame), *wanted)
+        requested = [ITEM, LABEL]
+    ends = gold_tables.gold_columns(list(frame), *requested)
     if len(ends) < 2:
         hint = "known labels are in the columns item and label, or those of --item and --label"
         require_columns(frame, [ITEM, LABEL], path, hint, list(frame))

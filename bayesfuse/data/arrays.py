@@ -68,8 +68,8 @@ def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
 
 def refuse(wrong: Any, rule: str, describe: Callable[[int], str]) -> None:
     """Raise ResponsesError with the first place that is wrong, if any, and how many there are."""
-    if len(at := np.flatnonzero(wrong)):
-        raise ResponsesError(f"{rule} Got: {describe(int(at[0]))} ({len(at)} such).")
+    if len(rows := np.flatnonzero(wrong)):
+        raise ResponsesError(f"{rule} Got: {describe(int(rows[0]))} ({len(rows)} such).")
 
 
 def as_array(values: Any) -> Any:

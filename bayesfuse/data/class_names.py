@@ -39,8 +39,8 @@ def spelt_alike(names: NDArray[Any]) -> list[list[int]]:
     if names.dtype.kind != "U" or len(names) > MAX_CLASSES:
         return []
     groups: dict[str, list[int]] = {}
-    for at, name in enumerate(names.tolist()):
-        groups.setdefault(normal_form(name), []).append(at)
+    for index, name in enumerate(names.tolist()):
+        groups.setdefault(normal_form(name), []).append(index)
     return [group for group in groups.values() if len(group) > 1]
 
 
@@ -52,12 +52,12 @@ def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
     for separator in SEPARATORS:
         parts = [list(map(str.strip, name.split(separator))) for name in unquoted]
         sets: dict[tuple[str, ...], list[int]] = {}
-        several = [at for at, labels in enumerate(parts) if len(labels) > 1 and all(labels)]
-        for at in several:
-            sets.setdefault(tuple(sorted(parts[at])), []).append(at)
+        several = [index for index, labels in enumerate(parts) if len(labels) > 1 and all(labels)]
+        for index in several:
+            sets.setdefault(tuple(sorted(parts[index])), []).append(index)
         reordered = [group for group in sets.values() if len(group) > 1]
         number = Counter(part for labels in parts for part in set(labels))
-        are_shared = all(number[part] > 1 for at in several for part in parts[at])
+        are_shared = all(number[part] > 1 for index in several for part in parts[index])
         if reordered or (len(several) > 1 and are_shared):
             return separator, reordered
     return None
@@ -160,7 +160,7 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
         )
     if declared is not None:
         names = unique_names(declared, "class")
-        target = {normal_form(str(name)): at for at, name in enumerate(names.tolist())}
+        target = {normal_form(str(name)): index_of for index_of, name in enumerate(names.tolist())}
         unknown = [name for name, form in zip(spellings, forms, strict=True) if form not in target]
         if unknown or len(target) < len(names):
             rule = "declared once" if len(target) < len(names) else f"among {shown(names)}"
@@ -170,17 +170,17 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
             )
         codes = np.array([target[form] for form in forms])
         return replace(_recoded(table, codes, names), normalised=True)
-    once = spelt_once(spellings, class_counts(table))
+    spellings_once = spelt_once(spellings, class_counts(table))
     if not in_order and spellings == sorted(spellings):
-        once.sort()
-    at = {normal_form(name): place for place, name in enumerate(once)}
-    codes = np.array([at[form] for form in forms])
-    return replace(_recoded(table, codes, unique_names(once, "class")), normalised=True)
+        spellings_once.sort()
+    index_of = {normal_form(name): index for index, name in enumerate(spellings_once)}
+    codes = np.array([index_of[form] for form in forms])
+    return replace(_recoded(table, codes, unique_names(spellings_once, "class")), normalised=True)
 
 
 def respelled(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of labels in which text that is spelt alike is the same."""
-    columns = [at for at, dtype in enumerate(frame.dtypes) if dtype.kind == "O"]
+    columns = [index for index, dtype in enumerate(frame.dtypes) if dtype.kind == "O"]
     cells = pd.Series(frame.iloc[:, columns].to_numpy(dtype=object).ravel())
     texts = cells[[isinstance(cell, str) and normal_form(cell) != "" for cell in cells]]
     counts = texts.value_counts()
@@ -192,9 +192,9 @@ def respelled(frame: pd.DataFrame) -> pd.DataFrame:
 def spelt_once(names: Sequence[str], counts: Sequence[int] | None = None) -> list[str]:
     """Return one name for names that are spelt alike: the most frequent, of equals a fixed one."""
     chosen: dict[str, tuple[int, bool, str]] = {}
-    for at, name in enumerate(names):
+    for index, name in enumerate(names):
         clean = " ".join(INVISIBLE.sub("", normalize("NFC", name)).split())
-        form, number = normal_form(name), 0 if counts is None else counts[at]
+        form, number = normal_form(name), 0 if counts is None else counts[index]
         is_unweighted = normalize("NFKC", clean) == clean  # no full-width letters
         chosen[form] = max(chosen.get(form, (-1, False, "")), (number, is_unweighted, clean))
     return [name for *_, name in chosen.values()]
@@ -234,11 +234,11 @@ def class_notes(table: Any) -> list[str]:
         notes.append(f"{spelling_note(table, groups)} {REMEDY}")
     if (sets := looks_like_sets(table.classes)) is not None:
         separator, reordered = sets
-        what = f"Class names look like sets of labels separated by {separator!r}"
+        sentence = f"Class names look like sets of labels separated by {separator!r}"
         if not reordered:
-            return [*notes, f"{what}: every set counts as a class of its own."]
+            return [*notes, f"{sentence}: every set counts as a class of its own."]
         notes.append(
-            f"{what}, and sets in two orders count as different classes: "
+            f"{sentence}, and sets in two orders count as different classes: "
             f"{_first(table, reordered)}. Sort the labels within each set."
         )
     return notes
@@ -248,9 +248,9 @@ def class_rows(table: Any) -> list[tuple[str, str]]:
     """Return rows (quantity, value) on the positive class, and on classes that look like one."""
     rows = []
     if table.n_classes == 2:
-        place, name = positive_class(table.classes), as_python(table.classes[-1])
-        how = {None: "the last one", 0: "as declared", 1: "by its name"}[place]
-        rows.append(("positive class", f"{abridged(str(name), MAX_LETTERS)} ({how})"))
+        index, name = positive_class(table.classes), as_python(table.classes[-1])
+        reason = {None: "the last one", 0: "as declared", 1: "by its name"}[index]
+        rows.append(("positive class", f"{abridged(str(name), MAX_LETTERS)} ({reason})"))
     if groups := spelt_alike(table.classes):
         rows.append(("spelt alike", _listed(table, groups, MAX_NAMES)))
     if (sets := looks_like_sets(table.classes)) is not None and sets[1]:
@@ -279,7 +279,9 @@ def _counted(table: Any, group: list[int]) -> str:
     counts, names = class_counts(table), table.classes[group].tolist()
     composed = {normalize("NFC", name) for name in names}
     quote = repr if len(composed) == len(names) else ascii  # two forms of a letter look the same
-    shown_first = [f"{quote(name)} ({counts[at]:,})" for name, at in zip(names, group, strict=True)]
+    shown_first = [
+        f"{quote(name)} ({counts[index]:,})" for name, index in zip(names, group, strict=True)
+    ]
     return ", ".join(shown_first[:MAX_NAMES]) + (", …" if len(group) > MAX_NAMES else "")
 
 

@@ -74,10 +74,10 @@ class Columns:
         """Whether a column has several values."""
         return len(self.counts(name)) > 1
 
-    def is_distinct(self, name: Any, least: int = 2) -> bool:
+    def is_distinct(self, name: Any, min_rows: int = 2) -> bool:
         """Whether every row has a value of its own."""
         counts = self.counts(name)
-        return len(counts) >= least and len(counts) == counts.total()
+        return len(counts) >= min_rows and len(counts) == counts.total()
 
     def repeats(self, name: Any) -> bool:
         """Whether some value is in several rows."""
@@ -135,25 +135,25 @@ def known_names(names: list[Any], role: str) -> list[Any]:
 def assign_roles(
     frame: Any,
     names: list[Any],
-    wanted: tuple[Any, Any, Any] = (ITEM, RATER, LABEL),
+    requested: tuple[Any, Any, Any] = (ITEM, RATER, LABEL),
     *,
     is_wide: bool | None = None,
     has_index: bool = False,
 ) -> Roles:
     """Return the columns of items, raters and labels of a table, or raise ResponsesError.
 
-    ``wanted`` are their names; those that are not the default ones are not questioned. Unless
+    ``requested`` are their names; those that are not the default ones are not questioned. Unless
     ``is_wide`` is given, the table is long if it has columns of raters or labels.
     """
     table = Columns(frame, names)
     item, rater, label = candidates = [
         _candidates(table, role, name)
-        for role, name in zip((ITEM, RATER, LABEL), wanted, strict=True)
+        for role, name in zip((ITEM, RATER, LABEL), requested, strict=True)
     ]
     if is_wide is None:
-        is_wide = not _is_long(table, wanted, candidates)
+        is_wide = not _is_long(table, requested, candidates)
     if is_wide:
-        roles = Roles(_item_of_wide(table, wanted[0], item, has_index))
+        roles = Roles(_item_of_wide(table, requested[0], item, has_index))
     else:
         item = item or _identifiers(table, [*rater, *label])
         roles = _roles_of_long(table, dict(zip(KNOWN, (item, rater, label), strict=True)))
@@ -166,10 +166,10 @@ def assign_roles(
     return roles
 
 
-def _candidates(table: Columns, role: str, wanted: Any) -> list[Any]:
+def _candidates(table: Columns, role: str, requested: Any) -> list[Any]:
     """Return the columns that may have a role, by name and, if there are several, by content."""
-    if wanted != role:
-        return [wanted]
+    if requested != role:
+        return [requested]
     has_default = role in table.names
     others = [name for name in known_names(table.names, role) if name != role]
     if role == ITEM:
@@ -194,9 +194,9 @@ def _identifiers(table: Columns, others: list[Any]) -> list[Any]:
     return [name for name in named if table.repeats(name) and table.varies(name)]
 
 
-def _is_long(table: Columns, wanted: tuple[Any, Any, Any], candidates: list[list[Any]]) -> bool:
+def _is_long(table: Columns, requested: tuple[Any, Any, Any], candidates: list[list[Any]]) -> bool:
     item, rater, label = candidates
-    if wanted[1:] != (RATER, LABEL) or RATER in table.names or LABEL in table.names:
+    if requested[1:] != (RATER, LABEL) or RATER in table.names or LABEL in table.names:
         return True
     # raters of a wide table may be called "user", and use the labels of others
     others = [name for name in table.names if name not in item]
@@ -219,14 +219,14 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
     open_roles = [role for role, names in candidates.items() if len(names) != 1]
     if not open_roles:
         return Roles(*(names[0] for names in candidates.values()))
-    taken = [names[0] for names in candidates.values() if len(names) == 1]
+    assigned = [names[0] for names in candidates.values() if len(names) == 1]
     questions, got = [], []
     for role in open_roles:
-        names = candidates[role] or _suggestions(table, role, taken)
+        names = candidates[role] or _suggestions(table, role, assigned)
         hint = f" (did you mean {' or '.join(map(quoted, names[:MAX_SHOWN]))}?)" if names else ""
         questions.append(f"{role}={hint}")
         got.append(f"several columns for {role!r}" if candidates[role] else f"no column {role!r}")
-    read = f" (read: columns {shown(taken)})" if taken else ""
+    read = f" (read: columns {shown(assigned)})" if assigned else ""
     raise ResponsesError(
         f"A table with one row per response{read} needs one column of items, of raters and of "
         f"labels: give {' and '.join(questions)}. If each column holds the labels of one rater, "
@@ -235,9 +235,9 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
     )
 
 
-def _suggestions(table: Columns, role: str, taken: list[Any]) -> list[Any]:
+def _suggestions(table: Columns, role: str, assigned: list[Any]) -> list[Any]:
     """Return columns that may have a role by their content, those with a similar name first."""
-    free = [name for name in table.names if name not in taken and table.varies(name)]
+    free = [name for name in table.names if name not in assigned and table.varies(name)]
     if role != ITEM:
         free = [name for name in free if not table.is_distinct(name, MIN_ROWS)]
     words = {name: set(re.split(r"[\W_]+", str(name).casefold())) for name in free}
@@ -247,19 +247,19 @@ def _suggestions(table: Columns, role: str, taken: list[Any]) -> list[Any]:
     return (alike or sorted(free, key=lambda name: len(table.counts(name))))[:MAX_SHOWN]
 
 
-def _item_of_wide(table: Columns, wanted: Any, candidates: list[Any], has_index: bool) -> Any:
+def _item_of_wide(table: Columns, requested: Any, candidates: list[Any], has_index: bool) -> Any:
     """Return the column of items of a table with one row per item, None for the index."""
     others = [name for name in table.names if name not in candidates]
-    if wanted == ITEM and wanted not in candidates:
+    if requested == ITEM and requested not in candidates:
         # a rater may have such a name
         candidates = [name for name in candidates if not table.shares_labels(name, others)]
         candidates += [n for n in others if ID_SUFFIX.search(str(n)) and table.is_distinct(n, 1)]
         if len(candidates) > 1:
             candidates = [name for name in candidates if table.is_distinct(name)][:1] or candidates
-    elif wanted not in table.names:
+    elif requested not in table.names:
         raise ResponsesError(
-            f"item= names the column of the items, or the index. Got: {quoted(wanted)}, which is "
-            f"not among {shown(table.names)}."
+            f"item= names the column of the items, or the index. Got: {quoted(requested)}, which "
+            f"is not among {shown(table.names)}."
         )
     if candidates:
         if table.repeats(candidates[0]):
@@ -282,20 +282,25 @@ def _require_no_design(table: Columns) -> None:
 
     No pair of their values is in two rows, although values are in two rows on average.
     """
-    small = [n for n in table.names if len(table.counts(n)) > 1][:8]
-    for one, other in combinations(small, 2):
-        n_rows = min(table.counts(one).total(), table.counts(other).total())
-        n_one, n_other = len(table.counts(one)), len(table.counts(other))
-        most = n_one * n_other  # of more rows, two have the same pair
-        if len(table.names) < 3 or not max(MIN_ROWS, 2 * n_one, 2 * n_other) <= n_rows <= most:
+    varying = [n for n in table.names if len(table.counts(n)) > 1][:8]
+    for first, second in combinations(varying, 2):
+        n_rows = min(table.counts(first).total(), table.counts(second).total())
+        n_first, n_second = len(table.counts(first)), len(table.counts(second))
+        n_pairs = n_first * n_second  # of more rows, two have the same pair
+        if (
+            len(table.names) < 3
+            or not max(MIN_ROWS, 2 * n_first, 2 * n_second) <= n_rows <= n_pairs
+        ):
             continue
-        pairs = pd.DataFrame({0: np.asarray(table.frame[one]), 1: np.asarray(table.frame[other])})
+        pairs = pd.DataFrame(
+            {0: np.asarray(table.frame[first]), 1: np.asarray(table.frame[second])}
+        )
         if not pairs.dropna().duplicated().any():
             raise ResponsesError(
                 f"If each row is one response, name the columns by item=, rater= and label=; if "
                 "each column holds the labels of a rater, give the items as the index "
                 "(set_index), a column item or item=. Got: columns "
-                f"{shown([one, other])} that have no pair of values twice, as items and raters, "
+                f"{shown([first, second])} that have no pair of values twice, as items and raters, "
                 f"among {shown(table.names)}."
             )
 
@@ -306,16 +311,16 @@ def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> str | 
         return f"columns {sorted((ITEM, RATER, LABEL))}"
     counts = [_label_counts(part, marks) for part in parts]
     n_columns = Counter(label for labels in counts for label in labels)
-    in_no_other = {label for label, number in n_columns.items() if number == 1}
-    n_alone = [len(in_no_other.intersection(labels)) for labels in counts]
-    n_disjoint = sum(bool(labels) and in_no_other.issuperset(labels) for labels in counts)
+    unique_labels = {label for label, number in n_columns.items() if number == 1}
+    n_unique = [len(unique_labels.intersection(labels)) for labels in counts]
+    n_disjoint = sum(bool(labels) and unique_labels.issuperset(labels) for labels in counts)
     total = sum(labels.total() for labels in counts)
     odd = []
-    for name, part, labels, alone in zip(columns, parts, counts, n_alone, strict=True):
-        why = _odd_name(str(name)) or _odd_labels(part, labels, alone, total)
+    for name, part, labels, n_unique_here in zip(columns, parts, counts, n_unique, strict=True):
+        why = _odd_name(str(name)) or _odd_labels(part, labels, n_unique_here, total)
         if not labels and any(map(is_list_like, part)):
             why = "of lists or mappings"
-        is_disjoint = alone == len(labels) > 0 and not any(map(is_number, labels))
+        is_disjoint = n_unique_here == len(labels) > 0 and not any(map(is_number, labels))
         if not why and is_disjoint and n_disjoint == 1 and len(columns) > 3:  # such as remarks
             why = "with labels of no other"
         if why:

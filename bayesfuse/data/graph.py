@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -253,6 +254,28 @@ class Graph(Structured):
     def is_forest(self) -> bool:
         """Whether the graph has no cycles, so that labels can be summed out exactly."""
         return bool(self.n_edges == self.n_items - 1 - self.component.max())
+
+    def bethe_coupling(self, n_classes: int) -> float:
+        """Return the critical coupling of labels on a tree with the degrees of this graph (Bethe).
+
+        There (e^β − 1) / (e^β + K − 1), the correlation of neighbours, times the mean number of
+        further neighbours of a neighbour is one; infinite if that number is at most one.
+
+        References
+        ----------
+        Dorogovtsev, Goltsev & Mendes (2004), European Physical Journal B 38, 177–182.
+
+        Examples
+        --------
+        >>> import bayesfuse as bf
+        >>> round(bf.Graph.grid((20, 20)).bethe_coupling(2), 2)
+        0.73
+        """
+        degree = self.degree.astype(np.float64)
+        branching = (degree * (degree - 1)).sum() / max(degree.sum(), 1.0)
+        if branching <= 1:
+            return math.inf
+        return float(math.log1p(n_classes / (branching - 1)) / self.weights.mean())
 
     def to_scipy(self) -> scipy.sparse.csr_array:
         """Return the symmetric sparse matrix of weights, shape (items, items)."""

@@ -50,21 +50,24 @@ def require_header(frame: pd.DataFrame) -> None:
     # pandas writes 0.1 for the second column of the name 0
     texts = [re.sub(r"\.\d+$", "", name) if name.rpartition(".")[0] in names else name
              for name in names]  # fmt: skip
-    below = [{*map(plain_name, table.counts(place))} for place in table.names]
-    inside = []
-    for place, (text, values) in enumerate(zip(texts, below, strict=True)):
+    values_of = [{*map(plain_name, table.counts(index))} for index in table.names]
+    names_among_values = []
+    for index, (text, values) in enumerate(zip(texts, values_of, strict=True)):
         if plain_name(text) in values:
-            inside.append(names[place])
+            names_among_values.append(names[index])
         elif any(known_names([text], role) for role in KNOWN):
             return
         elif values and not is_number(text) and all(map(is_number, values)):
             return
     # the first column may hold items; one rater may have the name of a class by chance
-    are_values = all(plain_name(text) in set().union(*below) for text in texts[1:])
-    if inside and (inside[0] == names[0] or are_values or len({*texts}) < len(texts)):
+    are_values = all(plain_name(text) in set().union(*values_of) for text in texts[1:])
+    if names_among_values and (
+        names_among_values[0] == names[0] or are_values or len({*texts}) < len(texts)
+    ):
         raise ResponsesError(
             "The first line of a table must hold names of columns, which labels are not: read a "
             "file without names by pd.read_csv(path, header=None) (--no-header), skip further "
             "lines of headings (skiprows=), and rename columns that have the name of a class. "
-            f"Got: {shown(inside)}, which are also values, among the names {shown(names)}."
+            f"Got: {shown(names_among_values)}, which are also values, among the names "
+            f"{shown(names)}."
         )

@@ -19,9 +19,7 @@ from bayesfuse.numerics.kernels import Array
 
 SHARES = "class_shares must be positive numbers that sum to one, or intervals (low, high) of such"
 NORMAL_WIDTH = 3.29  # width of the central 90 % of a normal distribution, in standard deviations
-SUM_TOLERANCE = (
-    1e-3  # tolerance of sums of a classifier's probabilities, perhaps in single precision
-)
+SUM_TOLERANCE = 1e-3  # of sums of a classifier's probabilities, perhaps in single precision
 
 
 def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:
@@ -33,8 +31,8 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
         return known
     columns = zip(*gold.items(), strict=True)
     items, labels = map(_places, columns, (responses.items, responses.classes))
-    for (item, label), place, code in zip(gold.items(), items, labels, strict=True):
-        if place < 0:
+    for (item, label), index, code in zip(gold.items(), items, labels, strict=True):
+        if index < 0:
             raise unknown_item(item, responses.items, int((items < 0).sum()))
         if code < 0:
             raise ResponsesError(
@@ -42,12 +40,12 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
                 f"items whose class is not known{_unlike(label, responses)}. Got: "
                 f"{quoted(label)} for item {quoted(item)}."
             )
-        if known[place] not in (-1, code):
+        if known[index] not in (-1, code):
             raise ResponsesError(
                 f"An item has one true class. Got: gold labels {quoted(label)} and "
-                f"{quoted(responses.classes[known[place]])} for item {quoted(item)}."
+                f"{quoted(responses.classes[known[index]])} for item {quoted(item)}."
             )
-        known[place] = code
+        known[index] = code
     return known
 
 
@@ -68,15 +66,15 @@ def require_gold(gold: Any) -> None:
 
 def unknown_item(item: Any, names: Any = None, number: int = 1) -> ResponsesError:
     """Return the error for a gold label of an item that is not in the table."""
-    such = "" if names is None else f", such as {shown(names, 3)}"
-    more = f" ({number:,} such)" if number > 1 else ""
+    example = "" if names is None else f", such as {shown(names, 3)}"
+    note = f" ({number:,} such)" if number > 1 else ""
     if names is not None and str(item) in set(map(str, names.tolist())):
         kind = type(names.tolist()[0]).__name__
-        more += f": only the type differs, so give items as {kind}, not {type(item).__name__}"
+        note += f": only the type differs, so give items as {kind}, not {type(item).__name__}"
     return ResponsesError(
-        f"Gold labels must be of items that are in the table{such}; leave out others, or declare "
-        f"items without responses by items= of bf.Responses.from_long. Got: {quoted(item)}, which "
-        f"is not{more}."
+        f"Gold labels must be of items that are in the table{example}; leave out others, or "
+        f"declare items without responses by items= of bf.Responses.from_long. Got: "
+        f"{quoted(item)}, which is not{note}."
     )
 
 
@@ -129,8 +127,8 @@ def read_populations(
     if isinstance(groups, Mapping):
         groups = pd.Series(dict(groups), dtype=object).infer_objects()
     if isinstance(groups, pd.Series):
-        once = groups[~groups.reset_index().duplicated().to_numpy()]
-        groups = _in_order(once, units, what, unit)
+        distinct = groups[~groups.reset_index().duplicated().to_numpy()]
+        groups = _in_order(distinct, units, what, unit)
     values = as_array(groups)
     if values.ndim != 1 or len(values) != len(units):
         raise ResponsesError(
@@ -192,11 +190,11 @@ def read_classifier(responses: Responses, classifier: Any) -> Array:
             f"{f'{table.shape[1]} columns' if columns is None else shown(columns)}."
         )
     table = table[:, order]
-    sound = np.isfinite(table).all(axis=1) & (table >= 0).all(axis=1)
-    sound &= np.abs(table.sum(axis=1) - 1) < SUM_TOLERANCE
+    is_valid = np.isfinite(table).all(axis=1) & (table >= 0).all(axis=1)
+    is_valid &= np.abs(table.sum(axis=1) - 1) < SUM_TOLERANCE
     rule = "Every row of classifier= must be probabilities that sum to one."
     refuse(
-        ~sound, rule, lambda n: f"{table[n].tolist()} for item {as_python(responses.items[n])!r}"
+        ~is_valid, rule, lambda n: f"{table[n].tolist()} for item {as_python(responses.items[n])!r}"
     )
     return table
 
@@ -234,6 +232,8 @@ def _in_order[T: (pd.Series, pd.DataFrame)](table: T, names: Any, what: str, uni
             f"Every {unit} has one value or row in {what}. Got: several for "
             f"{quoted(index[index.duplicated()][0])}."
         )
-    known = f"{what} must be of {unit}s that are in the table."
-    place = matched(as_array(index.to_numpy()), names, known, f"Every {unit} must be in {what}.")
-    return table.iloc[np.argsort(place)]
+    rule = f"{what} must be of {unit}s that are in the table."
+    index_of_row = matched(
+        as_array(index.to_numpy()), names, rule, f"Every {unit} must be in {what}."
+    )
+    return table.iloc[np.argsort(index_of_row)]

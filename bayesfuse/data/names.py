@@ -71,14 +71,14 @@ def require_one_table(values: Any, column: str) -> None:
 def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
     """Return the index of every value among the names, −1 if absent; booleans match no numbers."""
     names = as_array(names)  # Timestamps become times again
-    both = values, names
-    kinds = {array.dtype.kind for array in both}
+    arrays = values, names
+    kinds = {array.dtype.kind for array in arrays}
     if len(kinds) > 1 and ("M" in kinds or ("b" in kinds and kinds <= set("biuf"))):
         return np.full(len(values), -1)
     dtype: np.dtype[Any] | None = np.dtype(object)
     if kinds <= set("iuf"):
-        common = np.result_type(*both)
-        if common.kind != "f" or fit_floats(both):
+        common = np.result_type(*arrays)
+        if common.kind != "f" or fit_floats(arrays):
             dtype = common
     elif kinds <= set("bM"):
         dtype = None
@@ -91,15 +91,15 @@ def places(values: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def matched(
-    mentioned: NDArray[Any], names: NDArray[Any], known: str, complete: str
+    mentioned: NDArray[Any], names: NDArray[Any], known_rule: str, complete_rule: str
 ) -> NDArray[np.int64]:
     """Return the index of every given name among ``names``, which must be the same set."""
-    place = places(as_array(mentioned), names)
-    unknown, absent = place < 0, np.ones(len(names), dtype=bool)
-    refuse(unknown, known, lambda _: f"{shown(mentioned[unknown], 3)} not among them")
-    absent[place] = False
-    refuse(absent, complete, lambda _: f"{shown(names[absent], 3)} missing")
-    return place
+    index = places(as_array(mentioned), names)
+    unknown, absent = index < 0, np.ones(len(names), dtype=bool)
+    refuse(unknown, known_rule, lambda _: f"{shown(mentioned[unknown], 3)} not among them")
+    absent[index] = False
+    refuse(absent, complete_rule, lambda _: f"{shown(names[absent], 3)} missing")
+    return index
 
 
 def unique_names(names: Any, noun: str) -> NDArray[Any]:

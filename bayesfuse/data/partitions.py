@@ -71,18 +71,18 @@ class Source:
 
     def __init__(self, number: int, origin: Any) -> None:
         self.number, self.origin = number, origin
-        self._there: tuple[Any, Any] = None, None
+        self._submitted: tuple[Any, Any] = None, None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_there": (None, None)}
+        return self.__dict__ | {"_submitted": (None, None)}
 
     def future(self, client: Any) -> Any:
         """Return a file as it is, and a frame on a cluster, where it stays."""
         if isinstance(self.origin, str):
             return self
-        if self._there[0] is not client:
-            self._there = client, client.compute(self.origin)
-        return self._there[1]
+        if self._submitted[0] is not client:
+            self._submitted = client, client.compute(self.origin)
+        return self._submitted[1]
 
     def __str__(self) -> str:
         path = f", {self.origin}" if isinstance(self.origin, str) else ""
@@ -266,14 +266,16 @@ def _require_disjoint(surveys: list[Survey], sources: list[Any], layout: Layout)
     by_partition = _parts(layout, sources).map(hashes, (layout,))
     digests, count = np.unique(np.concatenate(by_partition), return_counts=True)
     if (count > 1).any():
-        held = [part[part == digests[count > 1][0]].index for part in by_partition]
-        where = [str(source) for source, names in zip(sources, held, strict=True) if len(names)]
-        name = next(names[0] for names in held if len(names))
-        what = "item" if layout.sequence is None else "sequence"
+        names_of = [part[part == digests[count > 1][0]].index for part in by_partition]
+        partitions = [
+            str(source) for source, names in zip(sources, names_of, strict=True) if len(names)
+        ]
+        name = next(names[0] for names in names_of if len(names))
+        unit = "item" if layout.sequence is None else "sequence"
         raise ResponsesError(
-            f"All rows of one {what} must be in one partition; Dask's "
+            f"All rows of one {unit} must be in one partition; Dask's "
             f"frame.shuffle({layout.unit!r}) brings them together. Got: {name!r} in "
-            f"{' and in '.join(where)} ({int((count > 1).sum())} such)."
+            f"{' and in '.join(partitions)} ({int((count > 1).sum())} such)."
         )
 
 

@@ -44,16 +44,16 @@ def positive_class(names: NDArray[Any]) -> int | None:
         return None
     words = [_words(name) for name in names.tolist()]
     joined = ["".join(word_list) for word_list in words]
-    for at, other in ((0, 1), (1, 0)):  # such as "nontoxic" beside "toxic"
-        if joined[other] and joined[at] in ("non" + joined[other], "not" + joined[other]):
-            return at if _sign(words[other]) < 0 else other
-    before = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False)))
-    after = [word_list[before:] for word_list in words]
-    for pair in (words, after):
+    for i, j in ((0, 1), (1, 0)):  # such as "nontoxic" beside "toxic"
+        if joined[j] and joined[i] in ("non" + joined[j], "not" + joined[j]):
+            return i if _sign(words[j]) < 0 else j
+    n_common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False)))
+    endings = [word_list[n_common:] for word_list in words]
+    for pair in (words, endings):
         low, high = sorted(signs := list(map(_sign, pair)))
         if low == -2 < 0 <= high or (low, high) == (-1, 1):
             return signs.index(high)
-    signs = [_sign(word_list[:1]) for word_list in after]  # such as "Yes, it is"
+    signs = [_sign(word_list[:1]) for word_list in endings]  # such as "Yes, it is"
     return signs.index(1) if sorted(signs)[1] == 1 and min(signs) < 0 else None
 
 
@@ -86,13 +86,13 @@ def with_positive_last(
     normalised: bool = False,
 ) -> NDArray[Any]:
     """Return names of classes, two of them with the positive one last, as named or recognised."""
-    place = positive_class(names) if declared is None and not in_order else None
+    index = positive_class(names) if declared is None and not in_order else None
     if positive is not None:
-        place = _place_of(names, positive, declared, graded, normalised)
-    return names if place is None or place == len(names) - 1 else names[::-1]
+        index = _index_of(names, positive, declared, graded, normalised)
+    return names if index is None or index == len(names) - 1 else names[::-1]
 
 
-def _place_of(
+def _index_of(
     names: NDArray[Any], positive: Any, declared: Any, graded: bool, normalised: bool
 ) -> int:
     """Return the index of the positive class, or raise ResponsesError."""
@@ -101,18 +101,18 @@ def _place_of(
             "positive= names one of two classes: with more, every class has a sensitivity, of its "
             f"items against all others. Got: {len(names)} classes {shown(names)}."
         )
-    place = int(places(as_array([positive]), names)[0])
-    if place < 0 and normalised and isinstance(positive, str):
+    index = int(places(as_array([positive]), names)[0])
+    if index < 0 and normalised and isinstance(positive, str):
         forms = [normal_form(str(name)) for name in names.tolist()]
-        place = forms.index(form) if (form := normal_form(positive)) in forms else -1
-    if place < 0:
+        index = forms.index(form) if (form := normal_form(positive)) in forms else -1
+    if index < 0:
         raise ResponsesError(
             f"positive= names one of the classes {shown(names)}. Got: {brief(positive)}."
         )
-    if place == 0 and (declared is not None or graded):
-        how = "classes= declares" if declared is not None else "ordered classes have"
+    if index == 0 and (declared is not None or graded):
+        source = "classes= declares" if declared is not None else "ordered classes have"
         raise ResponsesError(
-            f"Of two classes the last one is positive, which {how} already: leave one of the two "
-            f"out. Got: {brief(positive)} in positive= and the classes {shown(names)}."
+            f"Of two classes the last one is positive, which {source} already: leave one of the "
+            f"two out. Got: {brief(positive)} in positive= and the classes {shown(names)}."
         )
-    return place
+    return index

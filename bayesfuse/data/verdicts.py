@@ -42,14 +42,14 @@ SIDE = re.compile(
     r"|(?P<better>[ab])>{1,2}[ab]|[ab]<{1,2}(?P<best>[ab]))"
 )
 BRACKETS = re.compile(r"\[\[([^\[\]]+)\]\]")
-BEFORE = re.compile(rf"[\w *#-]{{0,40}}?\b(?:{'|'.join(KEYS)})\b[*\s]*[:=][*\s]*", re.IGNORECASE)
+PREFIX = re.compile(rf"[\w *#-]{{0,40}}?\b(?:{'|'.join(KEYS)})\b[*\s]*[:=][*\s]*", re.IGNORECASE)
 SCORE = re.compile(
     r"([+-]?\d+(?:\.\d+)?)(?: ?(?:/|out of) ?(\d+(?:\.\d+)?)| ?(%)| (?:points?|stars?))?\.?"
 )
 ORDER = {"true": True, "1": True, "1.0": True, "yes": True}
 ORDER |= {"false": False, "0": False, "0.0": False, "no": False}
 MAX_GRADES = 101
-TURNED = {"A": "B", "B": "A"}
+OTHER_SIDE = {"A": "B", "B": "A"}
 SWAPPED = " (swapped)"
 
 
@@ -151,7 +151,7 @@ def read_verdicts(
                 "swapped= turns preferences (A, B, tie) back, and other verdicts have no order. "
                 f"Got: verdicts {shown(pd.unique(labels))}."
             )
-        turned = [TURNED.get(label, label) for label in labels]
+        turned = [OTHER_SIDE.get(label, label) for label in labels]
         labels = np.where(is_swapped[is_given], turned, labels)
     responses = Responses.from_long(
         {"item": long["item"][is_given].to_numpy(), "rater": judge_of[is_given], "label": labels},
@@ -187,10 +187,10 @@ def _require_columns(
 
 
 def _read_order(column: pd.Series) -> NDArray[np.bool_]:
-    answers = column.astype(str).str.strip().str.casefold().map(ORDER)
+    is_swapped = column.astype(str).str.strip().str.casefold().map(ORDER)
     rule = "swapped= must be true, yes or 1, or false, no or 0, in every row."
-    refuse(answers.isna(), rule, lambda _: shown(column[answers.isna()].unique()))
-    return answers.to_numpy(dtype=bool)
+    refuse(is_swapped.isna(), rule, lambda _: shown(column[is_swapped.isna()].unique()))
+    return is_swapped.to_numpy(dtype=bool)
 
 
 def _parse(text: pd.Series, missing: Sequence[Any]) -> dict[str, _Verdict]:
@@ -205,10 +205,10 @@ def _as_text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict | list) else str(value)  # of JSON files
 
 
-def _joined(frame: pd.DataFrame, columns: list[str], by: str) -> Any:
+def _joined(frame: pd.DataFrame, columns: list[str], separator: str) -> Any:
     if len(columns) == 1:
         return frame[columns[0]]
-    return frame[columns].astype(str).agg(by.join, axis=1)
+    return frame[columns].astype(str).agg(separator.join, axis=1)
 
 
 class _Verdict(NamedTuple):
@@ -224,15 +224,15 @@ class _Verdict(NamedTuple):
 def _read_verdict(text: str) -> _Verdict:
     """Return the verdict in a text, or raise ResponsesError."""
     words = _from_json(text) if text.startswith(("{", "```")) else text
-    inside = dict.fromkeys(bracket.strip() for bracket in BRACKETS.findall(words))
-    if len(inside) > 1:
+    bracketed = dict.fromkeys(bracket.strip() for bracket in BRACKETS.findall(words))
+    if len(bracketed) > 1:
         raise ResponsesError(
             "A verdict has one mark in double brackets, such as [[A]] or [[8]]; name failures in "
-            f"missing=. Got: {shown(list(inside))}."
+            f"missing=. Got: {shown(list(bracketed))}."
         )
-    marked = next(iter(inside), None)
+    marked = next(iter(bracketed), None)
     words = words if marked is None else marked
-    words = words[before.end() :] if (before := BEFORE.match(words)) else words
+    words = words[prefix.end() :] if (prefix := PREFIX.match(words)) else words
     key = re.sub(r"[_\s-]+", " ", normal_form(words.strip("*`\"'"))).strip()
     key = re.sub(" *([<>=/]+) *", r"\1", re.sub(r"[()]", "", key))
     number = SCORE.fullmatch(normal_form(words).strip("*`\"'"))
@@ -256,10 +256,12 @@ def _read_verdict(text: str) -> _Verdict:
 def _from_json(text: str) -> str:
     """Return the verdict in JSON text, or raise ResponsesError."""
     try:
-        read = json.loads(text.strip("`").removeprefix("json"))
+        parsed = json.loads(text.strip("`").removeprefix("json"))
     except ValueError:
-        read = None
-    named = {} if not isinstance(read, dict) else {str(k).casefold(): v for k, v in read.items()}
+        parsed = None
+    named = (
+        {} if not isinstance(parsed, dict) else {str(k).casefold(): v for k, v in parsed.items()}
+    )
     values = [named[key] for key in KEYS if key in named]
     if len(values) != 1 or isinstance(values[0], dict | list):
         got = f"keys {shown(list(named))}" if named else quoted(text, SHORT)
@@ -277,15 +279,15 @@ def _labels(
     distinct = pd.unique(text)
     verdicts = [read[key] for key in distinct]
     winners = {verdict.winner for verdict in verdicts}
-    if "" not in winners and winners & set(TURNED):
+    if "" not in winners and winners & set(OTHER_SIDE):
         labels = text.map({key: read[key].winner for key in distinct}).to_numpy(dtype=object)
         return labels, ["A", "B", *(["tie"] if "tie" in labels else [])]
     # without signs, as in "model_a", they may be names of classes
     if "" in winners and any(verdict.winner and verdict.is_marked for verdict in verdicts):
-        other = sorted(verdict.words for verdict in verdicts if not verdict.winner)
+        unlike = sorted(verdict.words for verdict in verdicts if not verdict.winner)
         raise ResponsesError(
             "If verdicts are preferences (A>B, tie, [[B]]), all are; name failures in missing=. "
-            f"Got: also {shown(other)}."
+            f"Got: also {shown(unlike)}."
         )
     if not any(np.isnan(verdict.number) for verdict in verdicts):
         if len(maximum := {verdict.maximum for verdict in verdicts if verdict.maximum}) > 1:
@@ -306,10 +308,10 @@ def _labels(
             )
         return numbers, grades.tolist()
     if any(verdict.is_marked and not np.isnan(verdict.number) for verdict in verdicts):
-        other = sorted(verdict.words for verdict in verdicts if np.isnan(verdict.number))
+        unlike = sorted(verdict.words for verdict in verdicts if np.isnan(verdict.number))
         raise ResponsesError(
             "If verdicts are scores ([[8]], 8/10), all are; name failures in missing=. Got: also "
-            f"{shown(other)}."
+            f"{shown(unlike)}."
         )
     if values.dtype.kind in "biuf":
         return values.to_numpy(), None

@@ -86,9 +86,7 @@ def value_of_response(
         require_count(name, number)
     require_flag("repeats", repeats)
     if model is None and "models" in require_result(result).children:
-        fitted = dict(result["models"].children)
-        weight = result["comparison"].dataset["weight"].to_series()
-        result = fitted[weight[list(fitted)].idxmax()]
+        result = _heaviest_member(result)
     observation = observation_of(result, model)
     responses = observation.responses
     if responses.silent is not None:
@@ -115,9 +113,30 @@ def value_of_response(
         answered = responses.item.astype(np.int64) * responses.n_raters + responses.rater
         options = np.arange(n_items)[:, None] * responses.n_raters + asked
         gain[np.isin(options, answered)] = -np.inf
-    most = min(most, len(asked))
-    choice = np.argsort(-gain, axis=1, kind="stable")[:, :most]
-    value, error = (np.take_along_axis(columns, choice, axis=1) for columns in (gain, mcse))
+    mean = probability.mean(axis=0)
+    now = 1 - mean.max(axis=1) if of == "errors" else entropy(mean)
+    choices = _best_choices(responses, asked, gain, mcse, most)
+    return choices.assign(now=("item", now)).assign_attrs(of=of, draws=len(points))
+
+
+def _heaviest_member(fused: xr.DataTree) -> xr.DataTree:
+    """Return the result of the model of the largest weight, of those that are stored."""
+    stored = dict(fused["models"].children)
+    weight = fused["comparison"].dataset["weight"].to_series()
+    return stored[weight[list(stored)].idxmax()]
+
+
+def _best_choices(
+    responses: Responses,
+    asked: NDArray[np.int64],
+    gain: NDArray[Any],
+    mcse: NDArray[Any],
+    most: int,
+) -> xr.Dataset:
+    """Return the raters of the largest gains for every item; a gain of −∞ is of no choice."""
+    choice = np.argsort(-gain, axis=1, kind="stable")[:, :most]  # (items, choices)
+    value = np.take_along_axis(gain, choice, axis=1)
+    error = np.take_along_axis(mcse, choice, axis=1)
     nobody = value == -np.inf
     if nobody.all():
         raise InapplicableError(
@@ -126,18 +145,10 @@ def value_of_response(
         )
     names = responses.raters[asked][choice].astype(object)
     names[nobody], value[nobody], error[nobody] = "", np.nan, np.nan
-    mean = probability.mean(axis=0)
-    now = 1 - mean.max(axis=1) if of == "errors" else entropy(mean)
     pair = ("item", "choice")
     return xr.Dataset(
-        {
-            "rater": (pair, names),
-            "value": (pair, value),
-            "mcse": (pair, error),
-            "now": ("item", now),
-        },
-        {"item": responses.items, "choice": np.arange(1, most + 1)},
-        {"of": of, "draws": len(points)},
+        {"rater": (pair, names), "value": (pair, value), "mcse": (pair, error)},
+        {"item": responses.items, "choice": np.arange(1, choice.shape[1] + 1)},
     )
 
 

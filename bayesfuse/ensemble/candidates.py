@@ -16,7 +16,6 @@ from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.evidence import LEAST_WEIGHT, Evidence
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Schedule
-from bayesfuse.labels.couplings import bethe_coupling
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.pymc.model import LabelModel
 
@@ -339,7 +338,7 @@ def strong(inputs: Inputs) -> list[Candidate]:
     Above the critical coupling the prior expects one class, so segments of similar size imply a
     coupling near it, and labels that are less certain than right.
     """
-    critical = bethe_coupling(as_graph(inputs.graph), inputs.responses.n_classes)
+    critical = as_graph(inputs.graph).bethe_coupling(inputs.responses.n_classes)
     return [
         replace(
             GRAPH[0],

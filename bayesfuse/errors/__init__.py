@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors.messages import brief, discreet
 
-CLOSE = 1e-6  # the sum of a row of probabilities may be this far from one, as printed numbers are
+SUM_TOLERANCE = 1e-6  # of sums of probabilities, which may be read from printed numbers
 
 __all__ = [
     "ClusterError",
@@ -101,7 +101,7 @@ class InapplicableError(ModelError):
 
 
 OTHER_SEEDS = {"seed", "random_state", "rng"}  # names of ``random_seed`` in other packages
-SHOWN = 8  # numbers that a message shows
+MAX_SHOWN = 8  # numbers that a message shows
 
 MADE_BY = {
     "Responses": " (bf.fuse and models also take a DataFrame or a two-dimensional array): "
@@ -139,17 +139,17 @@ def require_kind(name: str, value: Any, kind: type) -> Any:
         home = kind.__module__.partition(".")[0]
         package = {"LabelPrior": "bf.labels", "RaterChannel": "bf.raters"}.get(kind.__name__, "bf")
         module = {"pymc": "pm", "xarray": "xr", "pandas": "pd"}.get(home, package)
-        how = MADE_BY.get(kind.__name__, "")
+        hint = MADE_BY.get(kind.__name__, "")
         text = brief(value) if isinstance(value, str) else type(value).__name__
-        raise ModelError(f"{name} must be a {module}.{kind.__name__}{how}. Got: {text}.")
+        raise ModelError(f"{name} must be a {module}.{kind.__name__}{hint}. Got: {text}.")
     return value
 
 
-def require_name(what: str, value: object) -> None:
+def require_name(noun: str, value: object) -> None:
     """Raise ModelError unless ``value`` can be the name of a variable in a file."""
     if not isinstance(value, str) or "/" in value or not value.isprintable():
         raise ModelError(
-            f"The name of a {what} must be text of printable characters other than '/', so that "
+            f"The name of a {noun} must be text of printable characters other than '/', so that "
             f"results can be saved. Got: {brief(value)}."
         )
 
@@ -169,16 +169,16 @@ def require_mapping(name: str, value: Any) -> None:
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the user's line, whatever calls of this package and of PyMC lie between."""
-    here = Path(__file__).parents[1]
-    folders = [here, here.parent / "models"]
+    package = Path(__file__).parents[1]
+    folders = [package, package.parent / "models"]
     if pymc := sys.modules.get("pymc"):
         folders.append(Path(str(pymc.__file__)).parent)
     # prefixes: Python 3.12 does not compare the last character of a path
-    between = (
+    skipped = (
         contextlib.__file__.removesuffix(".py"),
         *(f"{folder}{os.sep}" for folder in folders),
     )
-    warnings.warn(discreet(message), category, skip_file_prefixes=between)
+    warnings.warn(discreet(message), category, skip_file_prefixes=skipped)
 
 
 def takes_seed[**P, R](function: Callable[P, R]) -> Callable[P, R]:
@@ -257,18 +257,18 @@ def require_numbers(name: str, value: Any) -> NDArray[np.float64]:
 def require_probabilities(name: str, value: Any, *, rows: bool = False) -> None:
     """Raise ModelError unless numbers are probabilities, or ``rows`` of these that sum to one."""
     values = require_numbers(name, value)
-    sound, rule, remedy = (values >= 0) & (values <= 1), "probabilities", "sigmoid"
+    is_valid, rule, remedy = (values >= 0) & (values <= 1), "probabilities", "sigmoid"
     if rows:
-        sound &= np.abs(values.sum(axis=-1, keepdims=True) - 1) < CLOSE
+        is_valid &= np.abs(values.sum(axis=-1, keepdims=True) - 1) < SUM_TOLERANCE
         rule, remedy = "rows of probabilities that sum to one", "softmax"
-    if sound.all():
+    if is_valid.all():
         return
-    row = values[~sound.all(axis=-1)][0] if values.ndim > 1 else values
-    shown = ", ".join(f"{number:.4g}" for number in np.atleast_1d(row)[:SHOWN])
-    more = ", …" if row.size > SHOWN else ""
+    row = values[~is_valid.all(axis=-1)][0] if values.ndim > 1 else values
+    shown = ", ".join(f"{number:.4g}" for number in np.atleast_1d(row)[:MAX_SHOWN])
+    ellipsis = ", …" if row.size > MAX_SHOWN else ""
     raise ModelError(
         f"{name} must hold {rule}, because it is used as probabilities (pm.math.{remedy} turns any "
-        f"numbers into such). Got: [{shown}{more}]."
+        f"numbers into such). Got: [{shown}{ellipsis}]."
     )
 
 

@@ -131,11 +131,12 @@ class CompiledSweeps:
         swaps = state.rotates and swaps_classes(observation)
         self._moves = np.array([state.rotates, 0.0, 0.0, min_angle(observation), swaps, 0.0])
         self._stacked: list[_StackedRows] = []
-        pools: Any = {pooled.pool.parameter: pooled.pool for pooled in sweep.pools}
-        values, storage = (
-            {pooled.pool.parameter: pooled.values(rows) for pooled in sweep.pools}
-            for rows in (state.rows, stored)
-        )
+        pools: Any = {}
+        values, storage = {}, {}  # of hyperparameters, by the parameter of their pool
+        for pooled in sweep.pools:
+            name = pooled.pool.parameter
+            pools[name] = pooled.pool
+            values[name], storage[name] = pooled.values(state.rows), pooled.values(stored)
         if begin := _compiled_chain(observation, sweep.pools):
             self._chain, self._arguments = begin(state.rows, stored, values, storage, rng)
             return
@@ -200,10 +201,10 @@ class _StackedRows:
             if name in sweep.priors:
                 known: Any = sweep.priors[name]
                 concentration[...] = known.concentration
-        views = [
-            tuple(_with_axes(view, functions.axes) for view in self.by_name(array).values())
-            for array in (self.rows, counts)
-        ]
+        views = []
+        for array in (self.rows, counts):
+            by_parameter = self.by_name(array).values()
+            views.append(tuple(_with_axes(view, functions.axes) for view in by_parameter))
         self.arrays = self.rows, prior, counts, *views
 
     def by_name(self, array: Array) -> dict[str, Array]:

@@ -61,15 +61,14 @@ def fit_advi(
     else:
         flat, logs = mean + noise @ scale.T, np.log(np.diagonal(scale))
     log_q = -0.5 * (noise**2).sum(axis=1) - logs.sum() - 0.5 * len(mean) * np.log(2 * np.pi)
-    points = [
-        {name: row[at].reshape(shape) for name, at, shape, _ in group.ordering.values()}
-        for row in flat
-    ]
+    points: list[dict[str, Array]] = [{} for _ in flat]
+    for name, at, shape, _ in group.ordering.values():
+        for point, row in zip(points, flat, strict=True):
+            point[name] = row[at].reshape(shape)
     with without_compilation():
         values_at = value_function(model, {v.name: v for v in model.free_RVs})
-        log_joint = model.compile_logp()
-        drawn = [values_at(point) for point in points]
-        log_p = np.array([float(log_joint(point)) for point in points])
+        drawn = list(map(values_at, points))
+        log_p = np.array(list(map(model.compile_logp(), points)), dtype=float)
     values = {name: np.stack([value[name] for value in drawn]) for name in drawn[0]}
     return Approximation(values, trace, converged, pareto_shape(log_p - log_q))
 

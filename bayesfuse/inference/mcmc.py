@@ -104,7 +104,7 @@ class ChainInitializer:
         unpooled = dict(initial)
         for name in observation.labels.parameters:  # maybe by kind of items
             unpooled[name] = np.broadcast_to(initial.get(name, rows[name]), rows[name].shape)
-        counts = observation.draw_counts(rows, rng, by=(self.without_pools.raters, unpooled))
+        counts = observation.draw_counts(rows, rng, drawn_by=(self.without_pools.raters, unpooled))
         for _ in range(POOL_DRAWS):
             rows |= draw_pools(sweep, rows, counts, rng)
         return rows | draw_parameters(sweep, rows, {}, counts, rng)

@@ -148,10 +148,9 @@ def sample(
     uses_gibbs = _uses_gibbs(sampler, sweeps, nuts_sampler, plans)
     if uses_gibbs:
         require_settings(settings, next(iter(plans.values())).is_fully_conjugate)
-    observations = [plan.observation for plan in plans.values()]
     requested: Any = {"precision": precision, "thin": thin, "log_likelihood": log_likelihood}
     sizes = settings["chains"], settings["draws"]
-    storage = resolve_storage(model, observations, sizes, **requested)
+    storage = resolve_storage(model, sizes, **requested)
     if resume is None:
         with threads(settings["cores"]):
             initializers: list[Any] = [ChainInitializer(plan, start) for plan in plans.values()]

@@ -149,7 +149,7 @@ def fit(
         raise errors.ModelError(f"CAVI takes no further settings. Got: {sorted(kwargs)}.")
     _require_suitable(plan, chosen, sweeps, is_streamed)
     requested: Any = {"precision": precision, "thin": 1, "log_likelihood": log_likelihood}
-    storage = resolve_storage(model, [plan.observation], (1, int(draws)), **requested)
+    storage = resolve_storage(model, (1, int(draws)), **requested)
     rng = errors.require_seed(random_seed)
     limits = {"iterations": iterations, "tolerance": tolerance, "batch_size": batch_size}
     options = {"draws": int(draws), "rng": rng}
@@ -296,7 +296,8 @@ def _sweep(
 ) -> tuple[dict[str, Array], float]:
     """Sweep from every draw; return draws and the mean ratio of standard deviations after half."""
     sweep = gibbs.Sweep.of(plan)
-    before, after = ({name: np.empty_like(v) for name, v in values.items()} for _ in range(2))
+    before = {name: np.empty_like(v) for name, v in values.items()}
+    after = {name: np.empty_like(v) for name, v in values.items()}
     for draw in range(len(next(iter(values.values())))):
         rows: LogParameters = {name: known.value for name, known in plan.constants.items()}
         with np.errstate(divide="ignore"):  # zero is a legal probability

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from bayesfuse.labels.potts_kernels import FAINTEST, SMALL, interpolate
+from bayesfuse.labels.potts_kernels import MIN_DISAGREEMENT, MIN_PRODUCT, interpolate
 from bayesfuse.numerics.kernels import inner, kernel
 
 TOLERANCE = 1e-9  # messages that change less than this have converged
@@ -27,12 +27,12 @@ def disagreement(coupling, weight):
     """Return exp(−coupling · weight) of every entry of the graph's rows, or one for all."""
     r = np.empty(weight.size)
     for e in range(weight.size):
-        r[e] = max(math.exp(-coupling * weight[e]), FAINTEST)
+        r[e] = max(math.exp(-coupling * weight[e]), MIN_DISAGREEMENT)
     return r
 
 
 @inner
-def gather(n, prevalence, likelihood, start, message, share):
+def write_weights(n, prevalence, likelihood, start, message, share):
     """Write item n's relative weights; return log top, and log sum without likelihood."""
     n_classes = share.size
     top, top_before = -np.inf, -np.inf
@@ -40,28 +40,28 @@ def gather(n, prevalence, likelihood, start, message, share):
         product, logs = 1.0, 0.0
         for e in range(start[n], start[n + 1]):
             product *= message[e, k]
-            if product < SMALL:
+            if product < MIN_PRODUCT:
                 logs += math.log(product)
                 product = 1.0
         logs += math.log(prevalence[k] * product)
         top_before = max(top_before, logs)
         share[k] = logs
-    before = 0.0
+    total_before = 0.0
     for k in range(n_classes):
-        before += math.exp(share[k] - top_before)
+        total_before += math.exp(share[k] - top_before)
         share[k] = share[k] + math.log(likelihood[n, k]) if likelihood[n, k] > 0.0 else -np.inf
         top = max(top, share[k])
     if top == -np.inf:  # all classes are impossible: send uniform messages
         for k in range(n_classes):
             share[k] = 1.0
-        return -np.inf, top_before + math.log(before)
+        return -np.inf, top_before + math.log(total_before)
     for k in range(n_classes):
         share[k] = math.exp(share[k] - top) if share[k] > -np.inf else 0.0
-    return top, top_before + math.log(before)
+    return top, top_before + math.log(total_before)
 
 
 @inner
-def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale):
+def send_messages(n, share, r, start, neighbour, reverse, message, cavity, damping, stale):
     """Send the messages of item n to neighbours, then ``stale``; return the largest change."""
     n_classes, change = share.size, 0.0
     for e in range(start[n], start[n + 1]):
@@ -69,12 +69,12 @@ def send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale
         for k in range(n_classes):
             cavity[k] = share[k] / message[e, k]
             total += cavity[k]
-        unlike, moved = r[0] if r.size == 1 else r[e], 0.0
+        disagree, moved = r[0] if r.size == 1 else r[e], 0.0
         for k in range(n_classes):
-            new = unlike + (1.0 - unlike) * cavity[k] / total
-            old = message[reverse[e], k]
-            moved = max(moved, abs(new - old))
-            message[reverse[e], k] = new + damping * (old - new)
+            sent = disagree + (1.0 - disagree) * cavity[k] / total
+            previous = message[reverse[e], k]
+            moved = max(moved, abs(sent - previous))
+            message[reverse[e], k] = sent + damping * (previous - sent)
         stale[neighbour[e]] |= moved > TOLERANCE
         change = max(change, moved)
     return change
@@ -101,8 +101,10 @@ def pass_messages(prevalence, likelihood, graph, message, stale, done, rounds):
             if not stale[n]:
                 continue
             stale[n] = False
-            gather(n, prevalence, likelihood, start, message, share)
-            moved = send(n, share, r, start, neighbour, reverse, message, cavity, damping, stale)
+            write_weights(n, prevalence, likelihood, start, message, share)
+            moved = send_messages(
+                n, share, r, start, neighbour, reverse, message, cavity, damping, stale
+            )
             stale[n] |= damping > 0.0 and moved > TOLERANCE  # damped, so not converged
             change = max(change, moved)
         done += 1
@@ -118,31 +120,31 @@ def bethe(prevalence, likelihood, log_scale, coupling, start, neighbour, weight,
     share = np.empty(n_classes)
     log_z = agreement = 0.0
     for n in range(n_items):
-        top, before = gather(n, prevalence, likelihood, start, message, share)
+        top, log_before = write_weights(n, prevalence, likelihood, start, message, share)
         total = 0.0
         for k in range(n_classes):
             total += share[k]
         for k in range(n_classes):
             probability[n, k] = share[k] / total
         log_z += log_scale[n] + top + math.log(total)
-        log_evidence[n] = log_scale[n] + top + math.log(total) - before
+        log_evidence[n] = log_scale[n] + top + math.log(total) - log_before
     for n in range(n_items):
         for e in range(start[n], start[n + 1]):
             m = neighbour[e]
             if m < n:
-                same, one, other = 0.0, 0.0, 0.0
+                agree, total_n, total_m = 0.0, 0.0, 0.0
                 for k in range(n_classes):
-                    mine = probability[n, k] / message[e, k]
-                    yours = probability[m, k] / message[reverse[e], k]
-                    same += mine * yours
-                    one += mine
-                    other += yours
+                    cavity_n = probability[n, k] / message[e, k]
+                    cavity_m = probability[m, k] / message[reverse[e], k]
+                    agree += cavity_n * cavity_m
+                    total_n += cavity_n
+                    total_m += cavity_m
                 w = weight[0] if weight.size == 1 else weight[e]
-                unlike = r[0] if r.size == 1 else r[e]
-                same /= one * other
-                both = unlike + (1.0 - unlike) * same
-                log_z += coupling * w - math.log(both)
-                agreement += w * same / both
+                disagree = r[0] if r.size == 1 else r[e]
+                agree /= total_n * total_m
+                edge_sum = disagree + (1.0 - disagree) * agree
+                log_z += coupling * w - math.log(edge_sum)
+                agreement += w * agree / edge_sum
     return log_z, log_evidence, probability, agreement
 
 
@@ -167,5 +169,5 @@ def at_messages(coupling, likelihood, log_scale, message, *structure):
     total, log_evidence, probability, agreement = bethe(
         prevalence, likelihood, log_scale, beta, *graph, message
     )
-    of_prior, rate = interpolate(beta, knots, total_weight.item())
-    return total - of_prior, log_evidence, probability, np.asarray(agreement - rate)
+    log_z_of_prior, rate = interpolate(beta, knots, total_weight.item())
+    return total - log_z_of_prior, log_evidence, probability, np.asarray(agreement - rate)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.graph import Graph
 from bayesfuse.data.names import smallest_integer
-from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, once, swendsen_wang
+from bayesfuse.labels.potts_kernels import agreement, gibbs_sweep, swendsen_wang, without_repeats
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import check, limited
 
@@ -31,16 +31,13 @@ SETTLED = 40.0
 """Value of β w (plus log K) above which the probability of disagreement is below rounding."""
 
 MOST_COUPLINGS = 41
-MIN_SWEEPS, MAX_SWEEPS = (
-    4,
-    100,
-)  # limits of the default number of sweeps at a coupling from one start
+MIN_SWEEPS, MAX_SWEEPS = 4, 100  # by default, at a coupling from one start
 MAX_LABELS = 100_000_000  # labels to draw in total, within these limits: about ten seconds
 
 
 def weakest_bond(graph: Graph) -> float:
     """Return the smallest weight on a maximum spanning forest; weaker edges agree by its paths."""
-    if graph.is_forest or len(once(graph.weights)) < 2:
+    if graph.is_forest or len(without_repeats(graph.weights)) < 2:
         return float(graph.weights.min()) if graph.n_edges else 1.0
     from scipy.sparse.csgraph import minimum_spanning_tree  # slow to import
 
@@ -56,7 +53,7 @@ def table_couplings(
     """
     weights = graph.weights
     grid = np.linspace(0, max_coupling, EXACT_COUPLINGS)
-    if len(once(weights)) > 1:
+    if len(without_repeats(weights)) > 1:
         step = min(grid[1] * weights.mean() / weights.max(), STEP / weights.max())
         if step / GROWTH < max_coupling:
             first = np.arange(round(1 / GROWTH)) * step
@@ -68,7 +65,7 @@ def table_couplings(
 
 def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
     """Return initial couplings for draws, up to where the weakest bond is as strong as the mean."""
-    twice = min(2 * bethe_coupling(graph, n_classes), max_coupling)
+    twice = min(2 * graph.bethe_coupling(n_classes), max_coupling)
     beyond = np.linspace(twice, max_coupling, 5)[1:]
     grid = np.unique(np.concatenate([np.linspace(0, twice, 9), beyond]))
     further = float(graph.weights.mean()) / weakest_bond(graph) if graph.n_edges else 1.0
@@ -78,24 +75,10 @@ def drawn_couplings(graph: Graph, n_classes: int, max_coupling: float) -> Array:
     return np.append(grid, max_coupling * np.geomspace(1, further, count + 1)[1:])
 
 
-def bethe_coupling(graph: Graph, n_classes: int) -> float:
-    """Return the critical coupling of labels on a tree with the graph's degrees (Bethe).
-
-    There (e^β − 1) / (e^β + K − 1), the correlation of neighbours, times the mean number of further
-    neighbours of a neighbour is one (Dorogovtsev, Goltsev & Mendes 2004, European Physical Journal
-    B 38, 177–182); infinite if that number is at most one.
-    """
-    degree = graph.degree.astype(np.float64)
-    branching = (degree * (degree - 1)).sum() / max(degree.sum(), 1.0)
-    if branching <= 1:
-        return math.inf
-    return float(math.log1p(n_classes / (branching - 1)) / graph.weights.mean())
-
-
 def reach(graph: Graph, n_classes: int) -> float:
     """Return the largest coupling of a table of log Z: there, nearly all neighbours agree."""
     mean = float(graph.weights.mean()) if graph.n_edges else 1.0
-    return min(REACH * bethe_coupling(graph, n_classes), TABULATED / mean)
+    return min(REACH * graph.bethe_coupling(n_classes), TABULATED / mean)
 
 
 def _growing(first: float, last: float) -> Array:
@@ -163,8 +146,8 @@ def _draw_at(
     rng: np.random.Generator,
 ) -> tuple[NDArray[Any], Array]:
     """Continue from labels at a coupling; return the last, and S of sweeps after a burn-in."""
-    rows = graph.start, graph.neighbour, once(graph.weight)
-    labels = initial.astype(np.int32)  # as in sampling, so that kernels compile once
+    rows = graph.start, graph.neighbour, without_repeats(graph.weight)
+    labels = initial.astype(np.int32)  # as in sampling, so that kernels compile without_repeats
     flat, agreements = np.ones((len(labels), len(prevalence))), np.empty(n_sweeps)
     for i in range(-max(n_sweeps // 4, 2), n_sweeps):
         check()

@@ -27,15 +27,15 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse.data.fingerprint import of_arrays
 from bayesfuse.data.graph import Graph
 from bayesfuse.labels import couplings
-from bayesfuse.labels.potts_kernels import FAINTEST, choose, interpolate, uniform
+from bayesfuse.labels.potts_kernels import MIN_DISAGREEMENT, interpolate, pick_class, uniform
 from bayesfuse.numerics.kernels import Array, kernel
 from bayesfuse.parameters.factor import Integers, Tables
 
-KEPT = 8  # tables kept in memory
+MAX_STORED_TABLES = 8  # tables kept in memory
 NO_ERROR = (0, 0), (0, 2)  # zeros beside the knots of a table in closed form
-MOST_ITEMS = 20_000
+MAX_ELIMINATED_ITEMS = 20_000
 """Maximum number of items in components with cycles: more would take seconds in Python."""
-MOST_WORK = 100_000_000  # maximum number of table entries, over items and couplings
+MAX_TABLE_ENTRIES = 100_000_000  # maximum number of table entries, over items and couplings
 STEP = 1e-30  # h of the derivatives: its square is lost to rounding
 
 Edges = tuple[Array, Integers]
@@ -102,7 +102,7 @@ def log_partition(graph: Graph, prevalence: Array, max_coupling: float) -> Parti
             drawn = couplings.drawn_agreement(graph, prevalence, max_coupling)
             table = integrated(graph, prevalence, max_coupling, drawn)
         _tables[key] = table
-        if len(_tables) > KEPT:
+        if len(_tables) > MAX_STORED_TABLES:
             _tables.popitem(last=False)
     _tables.move_to_end(key)
     return _tables[key]
@@ -159,20 +159,22 @@ def _summed_out(graph: Graph, prevalence: Array, max_coupling: float) -> Partiti
 
 def exact_log_z(graph: Graph, prevalence: Array, coupling: Array) -> tuple[Array, Array] | None:
     """Return log Z and its derivative at every coupling, or None if that would take too long."""
-    at_once = couplings.EXACT_COUPLINGS  # to limit memory
+    n_at_once = couplings.EXACT_COUPLINGS  # to limit memory
     n_items = np.bincount(graph.component)
     n_edges = np.bincount(graph.component[graph.edges[:, 0]], minlength=len(n_items))
     on_tree = (n_edges < n_items)[graph.component]
-    turns = _elimination_order(graph, np.flatnonzero(~on_tree), len(prevalence), at_once)
-    if turns is None:
+    elimination_order = _elimination_order(
+        graph, np.flatnonzero(~on_tree), len(prevalence), n_at_once
+    )
+    if elimination_order is None:
         return None
     order, *above = rooted(graph)
     trees, field = (order[on_tree[order]], *above), np.tile(prevalence, (graph.n_items, 1))
     points: NDArray[Any] = coupling + STEP * 1j
     log_z: Any = np.array([sum_leaves(*trees, field, at)[0].sum() for at in points])
-    for first in range(0, len(points), at_once):
-        part = slice(first, first + at_once)
-        log_z[part] += _eliminate(graph, prevalence, points[part], turns)
+    for first in range(0, len(points), n_at_once):
+        part = slice(first, first + n_at_once)
+        log_z[part] += _eliminate(graph, prevalence, points[part], elimination_order)
     return log_z.real, log_z.imag / STEP
 
 
@@ -181,9 +183,9 @@ def rooted(graph: Graph) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
 
     With their parents, −1 for roots, and the weights of the edges to these, (items,) each.
     """
-    first = np.unique(graph.component, return_index=True)[1]
-    rows = np.concatenate([graph.start, [len(graph.neighbour) + len(first)]])
-    ends = np.concatenate([graph.neighbour, first]).astype(np.int32)  # a root above all, at the end
+    roots = np.unique(graph.component, return_index=True)[1]
+    rows = np.concatenate([graph.start, [len(graph.neighbour) + len(roots)]])
+    ends = np.concatenate([graph.neighbour, roots]).astype(np.int32)  # a root above all, at the end
     adjacency = scipy.sparse.csr_array((np.ones(len(ends)), ends, rows), shape=(len(rows) - 1,) * 2)
     order, above = scipy.sparse.csgraph.breadth_first_order(adjacency, graph.n_items)
     parent = np.where(above[:-1] == graph.n_items, -1, above[:-1]).astype(np.int32)
@@ -208,7 +210,9 @@ def sum_leaves(order, parent, weight, field, coupling):
             part[n] = np.log(total)
             continue
         # exp(−β w), whose imaginary part is small: no sine and cosine
-        differ = max(math.exp(-coupling.real * w), FAINTEST) * (1.0 - coupling.imag * w * 1j)
+        differ = max(math.exp(-coupling.real * w), MIN_DISAGREEMENT) * (
+            1.0 - coupling.imag * w * 1j
+        )
         scale, top = 1.0 / total.real, 0.0
         for k in range(field.shape[1]):
             value[p, k] *= scale * (value[n, k] + differ * (total - value[n, k]))
@@ -225,12 +229,12 @@ def draw_forest(order, parent, weight, field, coupling, seed):
     value = sum_leaves(order, parent, weight, field, coupling)[1].real
     labels, share = np.empty(len(order), dtype=np.int32), np.empty(field.shape[1])
     for n in order:
-        differ, total = max(math.exp(-coupling.real * weight[n]), FAINTEST), 0.0
+        differ, total = max(math.exp(-coupling.real * weight[n]), MIN_DISAGREEMENT), 0.0
         for k in range(share.size):
             agrees = parent[n] < 0 or labels[parent[n]] == k
             share[k] = value[n, k] * (1.0 if agrees else differ)
             total += share[k]
-        labels[n] = choose(share, total, uniform(seed, n))
+        labels[n] = pick_class(share, total, uniform(seed, n))
     return labels
 
 
@@ -238,25 +242,25 @@ def _elimination_order(
     graph: Graph, items: Integers, n_classes: int, n_couplings: int
 ) -> list[int] | None:
     """Return whole components in an order to be summed out, or None if tables are too large."""
-    if len(items) > MOST_ITEMS:
+    if len(items) > MAX_ELIMINATED_ITEMS:
         return None
     start, neighbour = graph.start, graph.neighbour
-    near = {n: set(neighbour[start[n] : start[n + 1]].tolist()) for n in items.tolist()}
-    queue = [(len(neighbours), n) for n, neighbours in near.items()]
+    neighbours_left = {n: set(neighbour[start[n] : start[n + 1]].tolist()) for n in items.tolist()}
+    queue = [(len(neighbours), n) for n, neighbours in neighbours_left.items()]
     heapq.heapify(queue)
     order, work = [], 0
     while queue:  # the item with the fewest neighbours left
         size, n = heapq.heappop(queue)
-        if n not in near or len(near[n]) != size:
+        if n not in neighbours_left or len(neighbours_left[n]) != size:
             continue
         work += n_classes ** (size + 1)
-        if work * n_couplings > MOST_WORK:
+        if work * n_couplings > MAX_TABLE_ENTRIES:
             return None
-        around = near.pop(n)
-        for m in around:  # summing n out joins its neighbours
-            near[m] |= around
-            near[m] -= {n, m}
-            heapq.heappush(queue, (len(near[m]), m))
+        joined = neighbours_left.pop(n)
+        for m in joined:  # summing n out joins its neighbours
+            neighbours_left[m] |= joined
+            neighbours_left[m] -= {n, m}
+            heapq.heappush(queue, (len(neighbours_left[m]), m))
         order.append(n)
     return order
 
@@ -274,16 +278,20 @@ def _eliminate(
     first_factor = np.tile(prevalence.astype(complex), (len(coupling), 1))
     tables: list[list[Table]] = [[((t,), first_factor)] for t in range(len(order))]
     later: list[list[tuple[int, float]]] = [[] for _ in order]
-    ends, same, log_z = np.sort(turn[graph.edges], axis=1), np.eye(len(prevalence)), 0 * coupling
-    for (one, other), w in zip(ends.tolist(), graph.weights.tolist(), strict=True):
-        if one >= 0:
-            later[one].append((other, w))
-    for t, held in enumerate(tables):
-        for other, w in later[t]:
-            factor: Any = same + np.exp(-coupling * w)[:, None, None] * (1 - same)
-            held.append(((t, other), factor))
+    ends, identity, log_z = (
+        np.sort(turn[graph.edges], axis=1),
+        np.eye(len(prevalence)),
+        0 * coupling,
+    )
+    for (earlier, later_turn), w in zip(ends.tolist(), graph.weights.tolist(), strict=True):
+        if earlier >= 0:
+            later[earlier].append((later_turn, w))
+    for t, factors in enumerate(tables):
+        for later_turn, w in later[t]:
+            factor: Any = identity + np.exp(-coupling * w)[:, None, None] * (1 - identity)
+            factors.append(((t, later_turn), factor))
             log_z = log_z + coupling * w
-        (_, *items), joined = _product(held)
+        (_, *items), joined = _product(factors)
         top = joined.real.max(axis=tuple(range(1, joined.ndim)), keepdims=True)
         total = (joined / top).sum(axis=1)
         log_z = log_z + np.log(top.ravel())
@@ -291,7 +299,7 @@ def _eliminate(
             tables[items[0]].append((tuple(items), total))
         else:
             log_z = log_z + np.log(total)
-        held.clear()
+        factors.clear()
     return log_z
 
 

@@ -12,7 +12,7 @@ from bayesfuse.labels import potts_kernels
 from bayesfuse.labels.partition_function import Edges, planted_log_z, planted_partition
 from bayesfuse.labels.potts import Potts
 
-STRONGEST = 10.0
+MAX_COUPLING = 10.0
 """Largest coupling of :class:`PlantedPotts`, per mean weight: one edge in 20,000 joins classes."""
 
 
@@ -68,29 +68,29 @@ class PlantedPotts(Potts):
     def _inferred(self, graph, prevalence):
         if graph.n_edges == 0:
             return super()._inferred(graph, prevalence)
-        return planted_partition(graph, prevalence, STRONGEST / float(graph.weights.mean()))
+        return planted_partition(graph, prevalence, MAX_COUPLING / float(graph.weights.mean()))
 
-    def _crowd(self, labels, coupling, n_classes, rng=None):
-        """As in the contract; by its mean without ``rng``.
+    def _size_penalty(self, labels, coupling, n_classes, rng=None):
+        """Return the penalty at drawn auxiliary variables, or at their means without ``rng``.
 
         log Z increases linearly with the squares of class sizes given an exponential auxiliary
         variable for every edge.
         """
         if self._edges is None:
-            return super()._crowd(labels, coupling, n_classes, rng)
+            return super()._size_penalty(labels, coupling, n_classes, rng)
         weights, counts = self._edges
-        less = -np.expm1(-coupling * weights)
-        share = less / (1.0 - less * (1.0 - _same(labels, n_classes)))
+        bonded = -np.expm1(-coupling * weights)  # probability of a bond, as of Swendsen and Wang
+        share = bonded / (1.0 - bonded * (1.0 - _share_of_equal_pairs(labels, n_classes)))
         drawn = counts if rng is None else rng.standard_gamma(counts)
         return float((drawn * share).sum()) / len(labels) ** 2, self._prevalence is not None
 
     def conditional(self, log_parameters, labels, likelihood, log_scale, structure):
         prevalence, *graph = structure
         if self._edges is not None:
-            crowd = self._crowd(labels, float(log_parameters[0]), len(prevalence))
+            penalty = self._size_penalty(labels, float(log_parameters[0]), len(prevalence))
             size = np.bincount(labels, minlength=len(prevalence))
             field = np.empty(len(size))
-            potts_kernels.crowd(field, prevalence, size, *crowd)
+            potts_kernels.write_size_field(field, prevalence, size, *penalty)
             prevalence = field
         return super().conditional(
             log_parameters, labels, likelihood, log_scale, (prevalence, *graph)
@@ -100,7 +100,7 @@ class PlantedPotts(Potts):
         (agreement,) = super().sample_counts(drawn, structure, n_classes)
         if self._edges is None or drawn.ndim == 2:
             return (agreement,)
-        return (np.array([agreement, _same(drawn, n_classes)]),)
+        return (np.array([agreement, _share_of_equal_pairs(drawn, n_classes)]),)
 
     def log_weight(self, log_parameters, counts, structure):
         if self._edges is None or counts[0].ndim == 0:
@@ -109,6 +109,6 @@ class PlantedPotts(Potts):
         return coupling * agreement - planted_log_z(self._edges, same, coupling)[0]
 
 
-def _same(labels: NDArray[Any], n_classes: int) -> float:
+def _share_of_equal_pairs(labels: NDArray[Any], n_classes: int) -> float:
     """Return the share of pairs of items that have one label."""
     return float(((np.bincount(labels, minlength=n_classes) / len(labels)) ** 2).sum())

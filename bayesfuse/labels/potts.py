@@ -130,7 +130,7 @@ class Potts(LabelPrior):
         graph, n_classes = self.graph.ordered(responses), responses.n_classes
         prevalence = self.prevalence((), n_classes, (), np)
         require_shape("prevalence", prevalence.shape, classes=n_classes)
-        weight = potts_kernels.once(graph.weight)
+        weight = potts_kernels.without_repeats(graph.weight)
         row = np.repeat(np.arange(graph.n_items, dtype=np.int32), graph.degree)
         reverse = np.lexsort((row, graph.neighbour)).astype(np.int32)
         forest, colours = rooted(graph), (graph.colour_order, graph.colour_start)
@@ -169,20 +169,20 @@ class Potts(LabelPrior):
         if previous is not None:
             labels = previous.copy()
         else:
-            up_to = (prevalence * likelihood).cumsum(axis=1)  # without the edges
-            labels = invert(up_to, rng.random(len(up_to))).astype(np.int32)
+            cumulative = (prevalence * likelihood).cumsum(axis=1)  # without the edges
+            labels = invert(cumulative, rng.random(len(cumulative))).astype(np.int32)
         arguments, sweeps = (labels, prevalence, likelihood), BURN_IN if previous is None else 1
         for _ in range(sweeps):
             check()
             clusters = sweeps > 1 or rng.random() < CLUSTERS
-            crowd = self._crowd(labels, graph[0], len(prevalence), rng)
+            penalty = self._size_penalty(labels, graph[0], len(prevalence), rng)
             if clusters:
-                potts_kernels.swendsen_wang(*arguments, graph, seed_of(rng), *crowd)
-            _sweep(arguments, graph, colours, begin, seed_of(rng), crowd)
+                potts_kernels.swendsen_wang(*arguments, graph, seed_of(rng), *penalty)
+            _sweep(arguments, graph, colours, begin, seed_of(rng), penalty)
         return labels
 
-    def _crowd(self, labels, coupling, n_classes, rng=None):
-        """Return how class sizes weigh, the last arguments of :func:`potts_kernels.crowd`."""
+    def _size_penalty(self, labels, coupling, n_classes, rng=None):
+        """Return the last arguments of :func:`potts_kernels.write_size_field`: penalty, known."""
         return 0.0, True
 
     def conditional(self, log_parameters, labels, likelihood, log_scale, structure):
@@ -245,9 +245,9 @@ class Potts(LabelPrior):
         if potts_kernels.impossible(likelihood):
             return np.where(likelihood.any(axis=1), 0, -1)
         scale = np.zeros(len(likelihood))
-        believed = self.marginal(log_parameters, likelihood, scale, structure).probability
+        beliefs = self.marginal(log_parameters, likelihood, scale, structure).probability
         candidates = []
-        for initial in ((prevalence * likelihood).argmax(axis=1), believed.argmax(axis=1)):
+        for initial in ((prevalence * likelihood).argmax(axis=1), beliefs.argmax(axis=1)):
             labels = initial.astype(np.int32)
             done = PASSES
             for _ in range(MAX_MODE_PASSES // PASSES):
@@ -256,8 +256,8 @@ class Potts(LabelPrior):
                 done = potts_kernels.iterate_modes(labels, prevalence, likelihood, *graph, PASSES)
             with np.errstate(divide="ignore"):
                 item_terms = np.log(prevalence * likelihood)[np.arange(len(labels)), labels].sum()
-            pull = graph[0] * potts_kernels.agreement(labels, start, neighbour, weight)
-            candidates.append((item_terms + pull, labels))
+            edge_terms = graph[0] * potts_kernels.agreement(labels, start, neighbour, weight)
+            candidates.append((item_terms + edge_terms, labels))
         return max(candidates, key=lambda one: one[0])[1].astype(np.int64)
 
     def log_prob(self, log_parameters, labels, structure):
@@ -314,11 +314,11 @@ def _sweep(
     order: NDArray[np.int32],
     begin: Integers,
     seed: np.uint64,
-    crowd: tuple[float, bool],
+    penalty: tuple[float, bool],
 ) -> None:
     """Draw the labels in place, each given its neighbours; threads share large colours."""
-    if len(order) < MIN_THREADED_ITEMS or crowd != (0.0, True) or not shared():
-        potts_kernels.gibbs_sweep(*arguments, *graph, order, seed, *crowd)
+    if len(order) < MIN_THREADED_ITEMS or penalty != (0.0, True) or not shared():
+        potts_kernels.gibbs_sweep(*arguments, *graph, order, seed, *penalty)
         return
     coupling, start, _, weight = graph
     graph = *graph, potts_kernels.factors(coupling, start, weight, len(arguments[1]))

@@ -36,31 +36,31 @@ def pair_sums(start, cell, multiplicity, n_raters):
     """
     sums = np.zeros((n_raters, n_raters, 4))
     n_items = multiplicity.size
-    most = np.uint64(0)
+    max_per_item = np.uint64(0)
     for n in range(n_items):
-        most = max(most, np.uint64(start[n + 1] - start[n]))
-    rater_of = np.empty(most, np.uint64)
-    answer = np.empty(most)
+        max_per_item = max(max_per_item, np.uint64(start[n + 1] - start[n]))
+    rater_of = np.empty(max_per_item, np.uint64)
+    answer = np.empty(max_per_item)
     for n in range(n_items):
         size = np.float64(multiplicity[n])
         distinct = 0
         r = start[n]
         while r < start[n + 1]:
-            rater, total, times = cell[r] >> 1, 0.0, 0
+            rater, total, n_repeats = cell[r] >> 1, 0.0, 0
             while r < start[n + 1] and cell[r] >> 1 == rater:
                 total += 2.0 * (cell[r] & 1) - 1.0
-                times += 1
+                n_repeats += 1
                 r += 1
-            rater_of[distinct], answer[distinct] = rater, total / times
+            rater_of[distinct], answer[distinct] = rater, total / n_repeats
             distinct += 1
-        for a in range(distinct):
-            weighted_answer = size * answer[a]
-            for b in range(a + 1):
-                entry = sums[rater_of[a], rater_of[b]]
+        for i in range(distinct):
+            weighted_answer = size * answer[i]
+            for j in range(i + 1):
+                entry = sums[rater_of[i], rater_of[j]]
                 entry[0] += size
                 entry[1] += weighted_answer
-                entry[2] += size * answer[b]
-                entry[3] += weighted_answer * answer[b]
+                entry[2] += size * answer[j]
+                entry[3] += weighted_answer * answer[j]
     return sums
 
 
@@ -296,13 +296,13 @@ def _descend(first, other, q, weight, bound, start, sweeps, tolerance):
     for _ in range(sweeps):
         moved = 0.0
         for i in range(v.size):
-            above = below = 0.0
+            numerator = denominator = 0.0
             for p in range(first[i], first[i + 1]):
-                pull = weight[p] * v[other[p]]
-                below += pull * v[other[p]]
-                above += pull * q[p]
-            if below > 0:
-                best = min(max(above / below, -bound[i]), bound[i])
+                weighted_v = weight[p] * v[other[p]]
+                denominator += weighted_v * v[other[p]]
+                numerator += weighted_v * q[p]
+            if denominator > 0:
+                best = min(max(numerator / denominator, -bound[i]), bound[i])
                 moved = max(moved, abs(best - v[i]))
                 v[i] = best
         if moved <= tolerance:
@@ -319,10 +319,10 @@ def log_diagonal(
     weight = np.zeros_like(q)
     weight[used] = q[used] ** 2 / variance[used] if weighted else 1.0
     start = np.log(np.maximum(np.abs(fitted), np.finfo(float).tiny ** 0.25))
-    left = np.zeros_like(q)
-    left[used] = np.log(np.abs(q[used])) - np.add.outer(start, start)[used]
+    residual = np.zeros_like(q)
+    residual[used] = np.log(np.abs(q[used])) - np.add.outer(start, start)[used]
     normal = weight + np.diag(weight.sum(axis=1))
-    t = start + np.linalg.lstsq(normal, (weight * left).sum(axis=1))[0]
+    t = start + np.linalg.lstsq(normal, (weight * residual).sum(axis=1))[0]
     return np.exp(2 * t)
 
 
@@ -336,14 +336,14 @@ def smallest_trace(
     """
     scale = float(np.abs(q).mean())
     rho = penalty / scale
-    pull = np.where(known, 2.0, 0.0)  # curvature of the pairs' squares
+    curvature = np.where(known, 2.0, 0.0)  # of the squares of pairs
     target = np.where(known, 2 * q, 0.0) - penalty * np.eye(len(q))
     r, dual = q, np.zeros_like(q)
     for _ in range(5_000):
-        fitted = (target + rho * (r - dual)) / (pull + rho)
+        fitted = (target + rho * (r - dual)) / (curvature + rho)
         values, vectors = scipy.linalg.eigh(fitted + dual)
-        before, r = r, (vectors * np.maximum(values, 0.0)) @ vectors.T
+        previous, r = r, (vectors * np.maximum(values, 0.0)) @ vectors.T
         dual += fitted - r
-        if max(np.abs(fitted - r).max(), np.abs(r - before).max()) <= tolerance * scale:
+        if max(np.abs(fitted - r).max(), np.abs(r - previous).max()) <= tolerance * scale:
             break
     return r

@@ -29,10 +29,10 @@ def add_to_batches(values, total, batch, mean, squares, counts):
 
 
 @kernel
-def resample_stretches(labels, wanted, begin, sweeps):
+def resample_stretches(labels, target, begin, sweeps):
     """Weight and resample the draws (items, samples) of every stretch: see ``reweighted``."""
-    n_samples, n_classes = labels.shape[1], wanted.shape[1]
-    fitted = labels.copy()
+    n_samples, n_classes = labels.shape[1], target.shape[1]
+    resampled = labels.copy()
     weight, share = np.empty(n_samples), np.empty(n_classes)
     for stretch in range(len(begin) - 1):
         weight[:] = 1.0 / n_samples
@@ -43,17 +43,17 @@ def resample_stretches(labels, wanted, begin, sweeps):
                     share[labels[i, s]] += weight[s]
                 total = 0.0
                 for k in range(n_classes):
-                    total += wanted[i, k] if share[k] > 0.0 else 0.0
+                    total += target[i, k] if share[k] > 0.0 else 0.0
                 if total > 0.0:  # labels that no draw has are left out
                     for s in range(n_samples):
                         k = labels[i, s]
                         if share[k] > 0.0:
-                            weight[s] *= wanted[i, k] / (share[k] * total)
-        at, up_to = 0, weight[0]
+                            weight[s] *= target[i, k] / (share[k] * total)
+        source, cumulative = 0, weight[0]
         for s in range(n_samples):
-            while up_to < (s + 0.5) / n_samples and at < n_samples - 1:
-                at += 1
-                up_to += weight[at]
+            while cumulative < (s + 0.5) / n_samples and source < n_samples - 1:
+                source += 1
+                cumulative += weight[source]
             for i in range(begin[stretch], begin[stretch + 1]):
-                fitted[i, s] = labels[i, at]
-    return fitted
+                resampled[i, s] = labels[i, source]
+    return resampled

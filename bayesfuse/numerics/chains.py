@@ -43,12 +43,63 @@ def chain_of(
 
     The chain adds up label probabilities if there is a kernel for ``marginal`` ones.
     """
-    functions = [draw, count, likelihood, count_responses]
-    functions += [] if marginal is None else [marginal]
-    variant = "-".join([f"{kernel.__module__}.{kernel.__name__}" for kernel in functions])
+    kernels = filter(None, (draw, count, likelihood, count_responses, marginal))
+    variant = "-".join([f"{kernel.__module__}.{kernel.__name__}" for kernel in kernels])
     # numba leaves out the branches of flags that are false
     swaps, adds = rotates and not pooled, marginal is not None
+    move_prevalence = _rotation_with(likelihood)
+    add_labels = _label_sums_with(marginal)
 
+    @compiled(f"{variant}-{pooled:d}{rotates:d}", nogil=True, no_cfunc_wrapper=True)
+    def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, moves, sums, rng):
+        """Make draws, write them from ``first`` on unless negative, return how many are possible.
+
+        ``labels`` and ``raters``: rows, prior, counts (rows, columns), rows and counts as views by
+        parameter (tables, uses), structure, draws. ``sums``: of label probabilities, and log
+        evidence (draws, units), of all draws but the last, to which the next sweep adds them.
+        """
+        label_rows, label_prior, label_counts, label_tables, label_uses, place, label_draws = labels
+        rater_rows, rater_prior, rater_counts, rater_tables, rater_uses, cells, rater_draws = raters
+        shares, rows = (label_prior, label_tables), (rater_prior, rater_tables, cells)
+        n_classes = table[1]
+        for made in range(n_draws):
+            at = first + made if first >= 0 else -1
+            for sweep in range(n_sweeps):
+                weight, log_scale = likelihood(rater_tables, cells, n_classes)
+                if adds:
+                    if sweep == 0 and at > 0:
+                        add_labels(label_tables, weight, log_scale, place, sums, at - 1)
+                if swaps:
+                    if moves[SWAPS_CLASSES] > 0.0:
+                        pair = int(moves[N_SWAPS])
+                        moves[N_SWAPS] += 1.0
+                        if swap_classes(
+                            label_prior, label_tables, rater_prior, rater_tables, pair, rng
+                        ):
+                            weight, log_scale = likelihood(rater_tables, cells, n_classes)
+                if rotates:
+                    if moves[ROTATES] > 0.0 and rng.random() < ROTATION_SHARE:
+                        weight = move_prevalence(shares, rows, table, weight, log_scale, moves, rng)
+                if not draw(label_tables, weight, drawn, rng, place):
+                    return made
+                count(label_tables, drawn, label_uses, place, n_classes)
+                count_responses(rater_tables, drawn, rater_uses, cells, n_classes)
+                if pooled:
+                    draw_pooled(pool, rater_counts, rater_prior, at, rng)
+                draw_rows(label_prior, label_counts, label_rows, rng)
+                draw_rows(rater_prior, rater_counts, rater_rows, rng)
+            if at >= 0:
+                fill(label_draws[at], label_rows)
+                fill(rater_draws[at], rater_rows)
+        return n_draws
+
+    return chain
+
+
+def _rotation_with(likelihood: Any) -> Any:
+    """Return the compiled rotation of the prevalence, whose ratio needs the likelihood."""
+
+    @njit(nogil=True)  # cached with the chain
     def rotate_prevalence(labels, raters, table, weight, log_scale, moves, rng):
         """Propose a rotation; return the likelihood after it, or as it was."""
         (shares_prior, shares), (rows_prior, rows, structure) = labels, raters
@@ -70,7 +121,11 @@ def chain_of(
         fill(rows[0], new_rows)
         return new_weight
 
-    move_prevalence = njit(nogil=True)(rotate_prevalence)  # cached with the chain
+    return rotate_prevalence
+
+
+def _label_sums_with(marginal: Any) -> Any:
+    """Return the compiled function that adds up label probabilities by a marginal kernel."""
 
     @njit(nogil=True)
     def add_labels(tables, weight, log_scale, structure, sums, at):
@@ -81,61 +136,7 @@ def chain_of(
         if len(log_evidence) > 0:
             fill(log_evidence[at], result[1])
 
-    @compiled(f"{variant}-{pooled:d}{rotates:d}", nogil=True, no_cfunc_wrapper=True)
-    def chain(n_draws, n_sweeps, first, labels, raters, pool, drawn, table, moves, sums, rng):
-        """Make draws, write them from ``first`` on unless negative, return how many are possible.
-
-        ``labels`` and ``raters`` are rows, prior and counts (rows, columns), views of rows and
-        counts by parameter, structure, and draws. ``sums`` are those of label probabilities, and
-        log evidence (draws, units), of all draws but the last, to which the next sweep adds them.
-        """
-        (
-            label_rows,
-            label_prior,
-            label_counts,
-            label_tables,
-            label_counted,
-            places,
-            stored_labels,
-        ) = labels
-        rater_rows, rater_prior, rater_counts, rater_tables, rater_counted, cells, stored_rows = (
-            raters
-        )
-        n_classes = table[1]
-        for made in range(n_draws):
-            at = first + made if first >= 0 else -1
-            for sweep in range(n_sweeps):
-                weight, log_scale = likelihood(rater_tables, cells, n_classes)
-                if adds:
-                    if sweep == 0 and at > 0:
-                        add_labels(label_tables, weight, log_scale, places, sums, at - 1)
-                if swaps:
-                    if moves[SWAPS_CLASSES] > 0.0:
-                        pair = int(moves[N_SWAPS])
-                        moves[N_SWAPS] += 1.0
-                        if swap_classes(
-                            label_prior, label_tables, rater_prior, rater_tables, pair, rng
-                        ):
-                            weight, log_scale = likelihood(rater_tables, cells, n_classes)
-                if rotates:
-                    if moves[ROTATES] > 0.0 and rng.random() < ROTATION_SHARE:
-                        shares = label_prior, label_tables
-                        rows = rater_prior, rater_tables, cells
-                        weight = move_prevalence(shares, rows, table, weight, log_scale, moves, rng)
-                if not draw(label_tables, weight, drawn, rng, places):
-                    return made
-                count(label_tables, drawn, label_counted, places, n_classes)
-                count_responses(rater_tables, drawn, rater_counted, cells, n_classes)
-                if pooled:
-                    draw_pooled(pool, rater_counts, rater_prior, at, rng)
-                draw_rows(label_prior, label_counts, label_rows, rng)
-                draw_rows(rater_prior, rater_counts, rater_rows, rng)
-            if at >= 0:
-                fill(stored_labels[at], label_rows)
-                fill(stored_rows[at], rater_rows)
-        return n_draws
-
-    return chain
+    return add_labels
 
 
 @inner

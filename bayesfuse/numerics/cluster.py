@@ -18,9 +18,9 @@ import numpy as np
 from bayesfuse.errors import ClusterError
 from bayesfuse.numerics.threads import side_by_side
 
-SHARE = 0.5  # share of the free memory for prepared parts; others are prepared anew for every task
+MEMORY_SHARE = 0.5  # of the free memory, for prepared parts; others are prepared for every task
 BASE_MEMORY = 400e6  # bytes of a process without parts
-SMALL = 5_000_000  # bytes of arguments sent with all tasks; larger ones go to every worker once
+MAX_BYTES_SENT = 5_000_000  # of arguments, with all tasks; larger ones go to every worker once
 FAN_IN = 16  # results that are added up at a time
 
 
@@ -52,14 +52,14 @@ class Parts:
     ) -> None:
         self.prepare, self.recipe = prepare, recipe
         self.sources, self.sizes = list(sources), list(sizes)
-        self._here: dict[int, Any] = {}
-        self._there: tuple[Any, Any, list[tuple[range, Any]]] | None = None
+        self._prepared: dict[int, Any] = {}
+        self._placement: tuple[Any, Any, list[tuple[range, Any]]] | None = None
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_here": {}, "_there": None}
+        return self.__dict__ | {"_prepared": {}, "_placement": None}
 
     def map(self, function: Callable[..., Any], shared: tuple[Any, ...], *columns: Any) -> Any:
         """Return ``function(part, *shared, *arguments)`` by part, with arguments from columns."""
@@ -78,80 +78,82 @@ class Parts:
             results = _by_group(add, results)
         return add(results)
 
-    def _map_here(self, function: Any, shared: tuple[Any, ...], columns: Any) -> list[Any]:
+    def _map_on_threads(self, function: Any, shared: tuple[Any, ...], columns: Any) -> list[Any]:
         def work(index: int) -> Any:
-            part = self._here.get(index)
+            part = self._prepared.get(index)
             if part is None:
                 part = self.prepare(self.recipe, self.sources[index])
                 if index < n_in_memory:
-                    self._here[index] = part
+                    self._prepared[index] = part
             return function(part, *shared, *(column[index] for column in columns))
 
         n_in_memory = self._n_in_memory(_memory() - BASE_MEMORY)
         return side_by_side(work, range(len(self)))
 
-    def _results(self, together: Any, function: Any, shared: Any, columns: Any) -> list[Any]:
-        """Return all results in order, on a cluster put ``together`` where groups are whole."""
-        there = client()
-        if there is None:
-            return self._map_here(function, shared, columns)
-        if there.status != "running":
+    def _results(self, combine: Any, function: Any, shared: Any, columns: Any) -> list[Any]:
+        """Return all results in order, ``combine``d on a cluster where groups are complete."""
+        dask = client()
+        if dask is None:
+            return self._map_on_threads(function, shared, columns)
+        if dask.status != "running":
             raise ClusterError(
                 "The Dask client must be connected to its cluster while tasks are done. Got: a "
-                f"client that is {there.status}."
+                f"client that is {dask.status}."
             )
-        if self._there is None or self._there[0] is not there:
-            self._there = self._placed(there)
-        _, recipe, bundles = self._there
+        if self._placement is None or self._placement[0] is not dask:
+            self._placement = self._place(dask)
+        _, recipe, bundles = self._placement
         if any(parts[0] % FAN_IN for parts, _ in bundles):
-            together = list
-        if len(pickle.dumps(shared)) * len(bundles) > SMALL:
-            shared = _sent(there, shared)
+            combine = list
+        if len(pickle.dumps(shared)) * len(bundles) > MAX_BYTES_SENT:
+            shared = _scattered(dask, shared)
         name, tasks = f"{function.__name__}-{uuid4().hex}", []
         for parts, ready in bundles:
-            made: tuple[Any, ...] = None, None, ready
+            preparation: tuple[Any, ...] = None, None, ready
             if ready is None:
-                made = self.prepare, recipe, [self._source(there, n) for n in parts]
-            of_parts = [tuple(column[n] for column in columns) for n in parts]
-            arguments = *made, together, function, shared, of_parts
-            tasks.append(there.submit(_on_parts, *arguments, key=f"{name}-{parts[0]}"))
-        return [result for results in self._gather(there, tasks) for result in results]
+                preparation = self.prepare, recipe, [self._source(dask, n) for n in parts]
+            arguments_by_part = [tuple(column[n] for column in columns) for n in parts]
+            arguments = *preparation, combine, function, shared, arguments_by_part
+            tasks.append(dask.submit(_on_parts, *arguments, key=f"{name}-{parts[0]}"))
+        return [result for results in self._gather(dask, tasks) for result in results]
 
-    def _placed(self, there: Any) -> tuple[Any, Any, list[tuple[range, Any]]]:
+    def _place(self, dask: Any) -> tuple[Any, Any, list[tuple[range, Any]]]:
         """Bundle the parts of one task with the task that prepares them, if they fit into memory.
 
         There is one bundle of prepared parts per thread.
         """
-        workers = there.scheduler_info(n_workers=-1)["workers"].values()
+        workers = dask.scheduler_info(n_workers=-1)["workers"].values()
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")
         free = (max((worker["memory_limit"] or _memory()) - BASE_MEMORY, 0) for worker in workers)
         n_in_memory = self._n_in_memory(sum(free))
-        recipe, n_threads = _sent(there, self.recipe), max(sum(there.nthreads().values()), 1)
+        recipe, n_threads = _scattered(dask, self.recipe), max(sum(dask.nthreads().values()), 1)
         step = -(-len(self) // n_threads)
         if step > FAN_IN:  # whole groups
             step = FAN_IN * -(-step // FAN_IN)
         bundles: list[tuple[range, Any]] = []
         for first in range(0, len(self), step):
             last = min(first + step, len(self))
-            held = min(max(n_in_memory, first), last)  # the first parts are kept
-            if held > first:
-                sources = [self._source(there, n) for n in range(first, held)]
-                ready = there.submit(_prepared, self.prepare, recipe, sources, pure=False)
-                bundles.append((range(first, held), ready))
-            few = FAN_IN if step > FAN_IN else 1
-            bundles += [(range(n, min(n + few, last)), None) for n in range(held, last, few)]
-        return there, recipe, bundles
+            last_prepared = min(max(n_in_memory, first), last)  # the first parts are kept
+            if last_prepared > first:
+                sources = [self._source(dask, n) for n in range(first, last_prepared)]
+                ready = dask.submit(_prepared, self.prepare, recipe, sources, pure=False)
+                bundles.append((range(first, last_prepared), ready))
+            length = FAN_IN if step > FAN_IN else 1
+            bundles += [
+                (range(n, min(n + length, last)), None) for n in range(last_prepared, last, length)
+            ]
+        return dask, recipe, bundles
 
-    def _source(self, there: Any, index: int) -> Any:
+    def _source(self, dask: Any, index: int) -> Any:
         source = self.sources[index]
-        return source.future(there) if hasattr(source, "future") else source
+        return source.future(dask) if hasattr(source, "future") else source
 
-    def _gather(self, there: Any, tasks: list[Any]) -> list[Any]:
+    def _gather(self, dask: Any, tasks: list[Any]) -> list[Any]:
         from distributed import CancelledError, KilledWorker
 
         try:
-            return there.gather(tasks)
+            return dask.gather(tasks)
         except (CancelledError, OSError) as error:
             raise ClusterError(
                 "The Dask cluster must stay until its tasks are done. Got: a connection that ended "
@@ -163,20 +165,20 @@ class Parts:
                 f"more, or cut the table into smaller ones. Got: {error}"
             ) from error
         except KeyboardInterrupt:
-            there.cancel(tasks)
+            dask.cancel(tasks)
             raise
 
     def _n_in_memory(self, free: float) -> int:
         """Return how many parts fit into memory that is free."""
         total = np.cumsum(self.sizes, dtype=float)
-        return int(np.searchsorted(total, SHARE * free, side="right"))
+        return int(np.searchsorted(total, MEMORY_SHARE * free, side="right"))
 
 
-def _sent(there: Any, value: Any) -> Any:
+def _scattered(dask: Any, value: Any) -> Any:
     """Return a task that makes a value, and again if the worker that holds it is lost."""
     import cloudpickle
 
-    return there.submit(cloudpickle.loads, cloudpickle.dumps(value), pure=False)
+    return dask.submit(cloudpickle.loads, cloudpickle.dumps(value), pure=False)
 
 
 def _prepared(prepare: Any, recipe: Any, sources: list[Any]) -> list[Any]:
@@ -187,7 +189,7 @@ def _on_parts(
     prepare: Any,
     recipe: Any,
     parts: Any,
-    together: Any,
+    combine: Any,
     function: Any,
     shared: Any,
     by_part: list[Any],
@@ -195,7 +197,7 @@ def _on_parts(
     """Return the results on parts, or on sources to prepare, one at a time in memory."""
     ready = parts if prepare is None else (prepare(recipe, source) for source in parts)
     both = zip(ready, by_part, strict=True)
-    return together([function(part, *shared, *arguments) for part, arguments in both])
+    return combine([function(part, *shared, *arguments) for part, arguments in both])
 
 
 def _by_group(add: Callable[[list[Any]], Any], results: list[Any]) -> list[Any]:

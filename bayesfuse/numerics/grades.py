@@ -11,29 +11,28 @@ import math
 
 import numpy as np
 
-from bayesfuse.numerics.kernels import inlined, inner, kernel
+from bayesfuse.numerics.kernels import inner, kernel
+from bayesfuse.numerics.slice_sampling import slice_from
 
 ROOT_HALF = math.sqrt(0.5)
 LEAST = 1e-300  # minimum probability of an answer, so that logarithms are finite
-MAX_WIDTHS = 50  # of a slice: more than any of these densities needs
-MAX_SHRINKS = 60  # after so many, a slice is narrower than rounding
 
 
 @inner
-def cut(coordinates, middles, cuts):
-    """Fill in the thresholds (classes − 1,) of a rater."""
-    place, mean = 0.0, 0.0
-    for c in range(cuts.size):
+def fill_thresholds(coordinates, midpoints, thresholds):
+    """Write the thresholds (classes − 1,) of a rater."""
+    threshold, mean_offset = 0.0, 0.0
+    for c in range(thresholds.size):
         if c > 0:
-            place += (middles[c] - middles[c - 1]) * math.exp(min(coordinates[c], 50.0))
-        cuts[c] = place
-        mean += (place - middles[c]) / cuts.size
-    for c in range(cuts.size):
-        cuts[c] += coordinates[0] - mean
+            threshold += (midpoints[c] - midpoints[c - 1]) * math.exp(min(coordinates[c], 50.0))
+        thresholds[c] = threshold
+        mean_offset += (threshold - midpoints[c]) / thresholds.size
+    for c in range(thresholds.size):
+        thresholds[c] += coordinates[0] - mean_offset
 
 
 @inner
-def clarity(coordinates):
+def precision_and_guess_rate(coordinates):
     """Return the precision of a rater, as :func:`log_answer` takes it, and the rate of guessing."""
     return math.exp(min(coordinates[-2], 50.0)) * ROOT_HALF, 1.0 / (
         1.0 + math.exp(-coordinates[-1])
@@ -41,32 +40,32 @@ def clarity(coordinates):
 
 
 @inner
-def log_answer(precision, guesses, position, c, cuts, guess):
-    """Return the log probability of answer ``c`` of a rater with thresholds ``cuts``."""
-    low = -np.inf if c == 0 else precision * (cuts[c - 1] - position)
-    high = np.inf if c == cuts.size else precision * (cuts[c] - position)
+def log_answer(precision, guess_rate, position, c, thresholds, guess):
+    """Return the log probability of answer ``c`` of a rater with these thresholds."""
+    low = -np.inf if c == 0 else precision * (thresholds[c - 1] - position)
+    high = np.inf if c == thresholds.size else precision * (thresholds[c] - position)
     if low > 0.0:  # the tail that is exact
         low, high = -high, -low
     informed = 0.5 * (math.erfc(-high) - math.erfc(-low))
-    return math.log(max((1.0 - guesses) * informed + guesses * guess[c], LEAST))
+    return math.log(max((1.0 - guess_rate) * informed + guess_rate * guess[c], LEAST))
 
 
 @inner
-def weigh(coordinates, positions, middles, guess, counts, cuts):
+def log_likelihood(coordinates, positions, midpoints, guess, counts, thresholds):
     """Return the log probability of the counts (classes, answers) of a rater."""
     total = 0.0
-    cut(coordinates, middles, cuts)
-    precision, guesses = clarity(coordinates)
+    fill_thresholds(coordinates, midpoints, thresholds)
+    precision, guess_rate = precision_and_guess_rate(coordinates)
     for k in range(positions.size):
         for c in range(positions.size):
             if counts[k, c] > 0.0:
-                log_p = log_answer(precision, guesses, positions[k], c, cuts, guess)
+                log_p = log_answer(precision, guess_rate, positions[k], c, thresholds, guess)
                 total += counts[k, c] * log_p
     return total
 
 
 @inner
-def middles_of(positions):
+def midpoints_of(positions):
     """Return the middles between neighbouring positions."""
     return 0.5 * (positions[1:] + positions[:-1])
 
@@ -75,53 +74,28 @@ def middles_of(positions):
 def log_rows(coordinates, positions, guess):
     """Return the log rows (raters, classes, answers) of raters."""
     n_raters, n_classes = coordinates.shape[0], positions.size
-    middles, cuts = middles_of(positions), np.empty(n_classes - 1)
+    midpoints, thresholds = midpoints_of(positions), np.empty(n_classes - 1)
     rows = np.empty((n_raters, n_classes, n_classes))
     for m in range(n_raters):
-        cut(coordinates[m], middles, cuts)
-        precision, guesses = clarity(coordinates[m])
+        fill_thresholds(coordinates[m], midpoints, thresholds)
+        precision, guess_rate = precision_and_guess_rate(coordinates[m])
         for k in range(n_classes):
             for c in range(n_classes):
-                rows[m, k, c] = log_answer(precision, guesses, positions[k], c, cuts, guess)
+                rows[m, k, c] = log_answer(
+                    precision, guess_rate, positions[k], c, thresholds, guess
+                )
     return rows
 
 
-@inlined
-def slice_from(density, arguments, old, level, width, rng, steps=MAX_WIDTHS):
-    """Draw from the slice of ``density(at, arguments)`` above a level, NaN if none is accepted.
-
-    Slices are found by stepping out and shrinking (Neal 2003, Annals of Statistics 31, 705–767).
-    """
-    low = old - width * rng.random()
-    high = low + width
-    left = np.int64(steps * rng.random())
-    right = steps - 1 - left
-    while left > 0 and density(low, arguments) > level:
-        low -= width
-        left -= 1
-    while right > 0 and density(high, arguments) > level:
-        high += width
-        right -= 1
-    accepted = np.nan
-    for _ in range(MAX_SHRINKS):
-        at = low + (high - low) * rng.random()
-        if density(at, arguments) > level:
-            accepted = at
-            break
-        if at < old:
-            low = at
-        else:
-            high = at
-    return accepted
-
-
 @inner
-def height(at, arguments):
+def log_density_of_coordinate(at, arguments):
     """Return the log density of a rater whose coordinate j is ``at``."""
-    coordinates, j, positions, middles, guess, counts, cuts, mean, spread = arguments
+    coordinates, j, positions, midpoints, guess, counts, thresholds, mean, spread = arguments
     coordinates[j] = at
     z = (at - mean[j]) / spread[j]
-    return weigh(coordinates, positions, middles, guess, counts, cuts) - 0.5 * z * z
+    return (
+        log_likelihood(coordinates, positions, midpoints, guess, counts, thresholds) - 0.5 * z * z
+    )
 
 
 @kernel
@@ -130,14 +104,16 @@ def move_raters(coordinates, positions, guess, counts, mean, spread, width, rng)
 
     Their normal prior has ``mean`` and ``spread`` (coordinates,).
     """
-    middles, cuts = middles_of(positions), np.empty(positions.size - 1)
+    midpoints, thresholds = midpoints_of(positions), np.empty(positions.size - 1)
     for m in range(coordinates.shape[0]):
         v = coordinates[m]
         for j in range(v.size):
             old = v[j]
-            arguments = v, j, positions, middles, guess, counts[m], cuts, mean, spread
-            level = height(old, arguments) - rng.exponential(1.0)
-            accepted = slice_from(height, arguments, old, level, width[m, j], rng)
+            arguments = v, j, positions, midpoints, guess, counts[m], thresholds, mean, spread
+            level = log_density_of_coordinate(old, arguments) - rng.exponential(1.0)
+            accepted = slice_from(
+                log_density_of_coordinate, arguments, old, level, width[m, j], rng
+            )
             v[j] = old if math.isnan(accepted) else accepted
 
 
@@ -148,8 +124,8 @@ def group_of(j, n_classes):
 
 
 @inner
-def place(gaps, positions):
-    """Fill in the positions of the classes, whose gaps are shares of the line."""
+def fill_positions(gaps, positions):
+    """Write the positions of the classes, whose gaps are shares of the line."""
     n_classes = positions.size
     positions[0] = -0.5 * (n_classes - 1)
     for k in range(n_classes - 1):
@@ -157,18 +133,18 @@ def place(gaps, positions):
 
 
 @inner
-def try_all(at, arguments):
-    """Return the log density after a step ``at`` of all raters, written into ``trial``.
+def log_density_after_step(at, arguments):
+    """Return the log density after a step ``at`` of all raters, written into ``moved``.
 
     The rows of ``proposal`` are gaps, mean and spread.
     """
-    along, pooled, coordinates, gaps, mean, spread, hyper, guess, counts, trial, proposal = (
+    direction, pooled, coordinates, gaps, mean, spread, hyper, guess, counts, moved, proposal = (
         arguments
     )
     n_raters, n_coordinates = coordinates.shape
     n_classes, total, total_gap = gaps.size + 1, 0.0, 0.0
     for k in range(gaps.size):
-        proposal[0, k] = gaps[k] * math.exp(at * along[n_coordinates + k])
+        proposal[0, k] = gaps[k] * math.exp(at * direction[n_coordinates + k])
         total_gap += proposal[0, k]
     for k in range(gaps.size):
         proposal[0, k] = max(proposal[0, k] / total_gap, LEAST)
@@ -176,24 +152,24 @@ def try_all(at, arguments):
     for g in range(4):
         proposal[2, g] = spread[g]
         if pooled:
-            log_factor = at * along[n_coordinates + gaps.size + g]
+            log_factor = at * direction[n_coordinates + gaps.size + g]
             proposal[2, g] *= math.exp(log_factor)
             total += log_factor - 0.5 * (proposal[2, g] / hyper[2, g]) ** 2
     for j in range(n_coordinates):
         g = group_of(j, n_classes)
-        step, factor = at * along[j], proposal[2, g] / spread[g]
+        step, factor = at * direction[j], proposal[2, g] / spread[g]
         proposal[1, j] = mean[j] + step
         if pooled:
             total -= 0.5 * ((proposal[1, j] - hyper[0, j]) / hyper[1, j]) ** 2
         for m in range(n_raters):
-            trial[m, j] = proposal[1, j] + (coordinates[m, j] - mean[j]) * factor
+            moved[m, j] = proposal[1, j] + (coordinates[m, j] - mean[j]) * factor
             if not pooled:
-                total -= 0.5 * ((trial[m, j] - mean[j]) / spread[g]) ** 2
-    positions, cuts = np.empty(n_classes), np.empty(n_classes - 1)
-    place(proposal[0, : gaps.size], positions)
-    middles = middles_of(positions)
+                total -= 0.5 * ((moved[m, j] - mean[j]) / spread[g]) ** 2
+    positions, thresholds = np.empty(n_classes), np.empty(n_classes - 1)
+    fill_positions(proposal[0, : gaps.size], positions)
+    midpoints = midpoints_of(positions)
     for m in range(n_raters):
-        total += weigh(trial[m], positions, middles, guess, counts[m], cuts)
+        total += log_likelihood(moved[m], positions, midpoints, guess, counts[m], thresholds)
     return total
 
 
@@ -205,10 +181,10 @@ def move_all(directions, pooled, coordinates, gaps, mean, spread, hyper, guess, 
     the logarithms of ``gaps`` and of ``spread``. ``hyper`` has the rows mean and standard
     deviation of ``mean``, scale of ``spread`` and concentrations of ``gaps``.
     """
-    trial, tried = np.empty_like(coordinates), np.ones((3, hyper.shape[1]))
-    for along in directions:
+    moved, proposal = np.empty_like(coordinates), np.ones((3, hyper.shape[1]))
+    for direction in directions:
         arguments = (
-            along,
+            direction,
             pooled,
             coordinates,
             gaps,
@@ -217,17 +193,17 @@ def move_all(directions, pooled, coordinates, gaps, mean, spread, hyper, guess, 
             hyper,
             guess,
             counts,
-            trial,
-            tried,
+            moved,
+            proposal,
         )
-        level = try_all(0.0, arguments) - rng.exponential(1.0)
-        if math.isnan(slice_from(try_all, arguments, 0.0, level, 1.0, rng)):
+        level = log_density_after_step(0.0, arguments) - rng.exponential(1.0)
+        if math.isnan(slice_from(log_density_after_step, arguments, 0.0, level, 1.0, rng)):
             continue
-        coordinates[:] = trial
-        gaps[:] = tried[0, : gaps.size]
+        coordinates[:] = moved
+        gaps[:] = proposal[0, : gaps.size]
         if pooled:
-            mean[:] = tried[1, : mean.size]
-            spread[:] = tried[2, : spread.size]
+            mean[:] = proposal[1, : mean.size]
+            spread[:] = proposal[2, : spread.size]
 
 
 @kernel
@@ -278,7 +254,7 @@ def slopes(coordinates, gaps, guess, step):
             total_gap += stretched[k]
         for k in range(gaps.size):
             stretched[k] /= total_gap
-        place(stretched, positions)
+        fill_positions(stretched, positions)
         rows[i] = np.exp(log_rows(moved.reshape(1, -1), positions, guess)[0])
     for i in range(n_all):
         rows[i] = (rows[i] - rows[n_all]) / step

@@ -46,17 +46,17 @@ def sources_digest() -> str:
     for path in HOME.rglob("*.py"):
         name = ".".join(path.relative_to(HOME).with_suffix("").parts)
         texts[name.removesuffix(".__init__")] = path.read_bytes()
-    ask = [name for name, text in texts.items() if any(mark in text for mark in _DECORATED)]
-    taken = {}
-    while ask:
-        name = ask.pop()
+    queue = [name for name, text in texts.items() if any(mark in text for mark in _DECORATED)]
+    included = {}
+    while queue:
+        name = queue.pop()
         if name in texts:
-            taken[name] = texts.pop(name)
-            ask += [other.decode() for other in _IMPORTED.findall(taken[name])]
-    if not taken:
+            included[name] = texts.pop(name)
+            queue += [other.decode() for other in _IMPORTED.findall(included[name])]
+    if not included:
         return ""
     made_by = sys.implementation.cache_tag, numba.__version__
-    return hashlib.sha256(repr((made_by, sorted(taken.items()))).encode()).hexdigest()[:20]
+    return hashlib.sha256(repr((made_by, sorted(included.items()))).encode()).hexdigest()[:20]
 
 
 DIGEST = sources_digest()  # at import, when files and running code agree

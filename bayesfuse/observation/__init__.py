@@ -1,4 +1,4 @@
-"""Responses seen through a label prior and a rater channel: numbers only, no PyMC."""
+"""The likelihood of responses under a label prior and a rater channel: NumPy, no PyMC."""
 
 from bayesfuse.observation.parts import (
     BlockedResponseModel,

@@ -38,9 +38,11 @@ from bayesfuse.parameters.factor import (
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.confusion import Confusion
 
-BLOCK = 2**20  # entries (responses and items times classes): a millisecond, in a core's own cache
+BLOCK_ENTRIES = (
+    2**20
+)  # entries (responses and items times classes): a millisecond, in a core's own cache
 MIN_BLOCKS = 4  # smaller tables are not cut
-TABLE = 16  # entries of a block for each of the channel's tables, which every block looks through
+ENTRIES_PER_TABLE = 16  # least entries of a block by entry of the channel's tables, which it reads
 PER_RESPONSE, PER_ITEM = 20, 100  # bytes of a partition once its labels were drawn, about
 
 
@@ -60,7 +62,7 @@ def fields_of(observation: ResponseModel) -> dict[str, Any]:
 
 
 def through_matrices(responses: Responses, gold: Integers) -> ResponseModel:
-    """See responses through independent labels and confusion matrices, merged where possible."""
+    """Return the response model of independent labels and confusion matrices, items merged."""
     labels, raters = Independent(None), Confusion(None)
     table, inverse = responses.condensed(gold)
     structure = labels.structure(table)
@@ -90,7 +92,7 @@ class SummedResponseModel(ResponseModel):
         """Sum the results of a method of the parts, for common arguments and those of each part."""
 
         def of(part: ResponseModel, *by_part: Any) -> Any:
-            return ask(part, method, arguments, *by_part)
+            return call_method(part, method, arguments, *by_part)
 
         return total_of(side_by_side(of, self.parts, *by_part))
 
@@ -104,13 +106,13 @@ class SummedResponseModel(ResponseModel):
     def evidence(self, rows: LogParameters) -> tuple[float, None]:
         return float(self.over_parts("log_evidence", (rows,))), None
 
-    def draw_counts(self, rows, rng, seen=None, by=None):
+    def draw_counts(self, rows, rng, evaluated=None, drawn_by=None):
         count = len(self.parts)
-        by_part = streams(rng, count), [None] * count, [by] * count  # as arguments of a part
+        by_part = streams(rng, count), [None] * count, [drawn_by] * count  # as arguments of a part
         return self.over_parts("draw_counts", (rows,), *by_part)
 
 
-def ask(part: ResponseModel, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
+def call_method(part: ResponseModel, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
     """Call a method of a part."""
     return getattr(part, method)(*arguments, *by_part)
 
@@ -121,10 +123,10 @@ class BlockedResponseModel(SummedResponseModel):
     @cached_property
     def parts(self) -> list[ResponseModel]:
         """The observations of the blocks."""
-        return side_by_side(self.part, self.cut)
+        return side_by_side(self.part, self.units_by_block)
 
     @cached_property
-    def cut(self) -> list[Integers]:
+    def units_by_block(self) -> list[Integers]:
         """The units of every block: as many entries in each."""
         unit = self.labels.unit_of(self.table)
         n_units = len(self.labels.units(self.table))
@@ -132,9 +134,9 @@ class BlockedResponseModel(SummedResponseModel):
         return [units for units in np.split(np.arange(n_units), ends) if len(units)]
 
     @cached_property
-    def places(self) -> list[Integers]:
+    def items_by_block(self) -> list[Integers]:
         """The items of every block, in the order in which its observation has them."""
-        return [self.labels.part(self.label_structure, units)[0] for units in self.cut]
+        return [self.labels.part(self.label_structure, units)[0] for units in self.units_by_block]
 
     def marginal(self, rows: LogParameters) -> Marginal:
         shape = self.table.n_items, self.table.n_classes
@@ -145,14 +147,16 @@ class BlockedResponseModel(SummedResponseModel):
             probability[items], log_evidence[units] = marginal.probability, marginal.log_evidence
             return marginal.total, marginal.expected
 
-        totals, used = zip(*side_by_side(fill, self.parts, self.places, self.cut), strict=True)
+        totals, used = zip(
+            *side_by_side(fill, self.parts, self.items_by_block, self.units_by_block), strict=True
+        )
         return Marginal(sum(totals), log_evidence, probability, total_of(used))
 
     def counts_from_labels(self, probability: Array, rows: LogParameters) -> Counts:
         def of(part: ResponseModel, items: Any) -> Counts:
             return part.counts_from_labels(probability[items], rows)
 
-        return total_of(side_by_side(of, self.parts, self.places))
+        return total_of(side_by_side(of, self.parts, self.items_by_block))
 
 
 def _ends(observation: ResponseModel, load: NDArray[Any]) -> Integers:
@@ -166,7 +170,7 @@ def _number(observation: ResponseModel) -> int:
     table = observation.table
     entries = (table.n_responses + 2 * table.n_items) * table.n_classes
     tables = table.n_raters * table.n_classes**2
-    return entries // max(BLOCK, TABLE * tables)
+    return entries // max(BLOCK_ENTRIES, ENTRIES_PER_TABLE * tables)
 
 
 @dataclass(frozen=True)
@@ -249,7 +253,7 @@ class ChunkedResponseModel(SummedResponseModel):
         return self.partitions.n_responses
 
     def over_parts(self, method: str, arguments: tuple[Any, ...], *by_part: Any) -> Any:
-        return self.parts.add(total_of, ask, (method, arguments), *by_part)
+        return self.parts.add(total_of, call_method, (method, arguments), *by_part)
 
     def require_possible_at(self, rows: LogParameters) -> None:
         self.parts.map(ResponseModel.require_possible_at, (rows,))
@@ -273,26 +277,26 @@ class ChunkedResponseModel(SummedResponseModel):
 
 
 def _require_parts(labels: LabelPrior, raters: RaterChannel, partitions: Partitions) -> None:
-    """Raise ModelError unless every partition can be seen by itself."""
-    why = ""
+    """Raise ModelError unless the partitions are independent given the parameters."""
+    reason = ""
     if not labels.capabilities.separable:
-        why = f"{type(labels).__name__} labels depend on each other across partitions"
+        reason = f"{type(labels).__name__} labels depend on each other across partitions"
     elif not labels.capabilities.sufficient:
-        why = f"{type(labels).__name__} labels need more than counts"
+        reason = f"{type(labels).__name__} labels need more than counts"
     elif set(labels.needs) - {"sequences"} or labels.subset(np.arange(0)) is not labels:
-        why = "populations and covariates of items are not columns of the table"
+        reason = "populations and covariates of items are not columns of the table"
     elif raters.subset(np.arange(0)) is not raters:
-        why = "what is known of items is not a column of the table"
+        reason = "what is known of items is not a column of the table"
     elif any(parameter.support.discrete for parameter in raters.used_parameters):
-        why = "groups must be given, because they are found from all responses at once"
+        reason = "groups must be given, because they are found from all responses at once"
     elif any("item" in p.dims for p in (*labels.used_parameters, *raters.used_parameters)):
-        why = "some parameters belong to single items"
+        reason = "some parameters belong to single items"
     elif labels.needs and partitions.layout.sequence is None:
-        why = "sequences must be a column: read the table with sequence= and position="
-    if why:
+        reason = "sequences must be a column: read the table with sequence= and position="
+    if reason:
         raise ModelError(
             "Responses in partitions are for models whose partitions are independent given the "
-            f"parameters; read others with Responses.from_long. Got: {why}."
+            f"parameters; read others with Responses.from_long. Got: {reason}."
         )
 
 

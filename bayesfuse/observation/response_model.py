@@ -136,10 +136,10 @@ class ResponseModel(BoundTable):
         rows: LogParameters,
         rng: np.random.Generator,
         previous: NDArray[Any] | None = None,
-        seen: tuple[Array, Array] | None = None,
+        evaluated: tuple[Array, Array] | None = None,
     ) -> NDArray[Any]:
-        """Draw labels of ``table``, perhaps from ``previous`` on; ``seen`` is the likelihood."""
-        likelihood, _ = self.likelihood(rows) if seen is None else seen
+        """Draw labels of ``table``, perhaps from ``previous`` on; ``evaluated``: the likelihood."""
+        likelihood, _ = self.likelihood(rows) if evaluated is None else evaluated
         drawn = self.labels.draw(
             self.label_tables(rows), likelihood, self.label_structure, rng, previous
         )
@@ -179,15 +179,15 @@ class ResponseModel(BoundTable):
         self,
         rows: LogParameters,
         rng: np.random.Generator,
-        seen: tuple[Array, Array] | None = None,
-        by: tuple[RaterChannel, LogParameters] | None = None,
+        evaluated: tuple[Array, Array] | None = None,
+        drawn_by: tuple[RaterChannel, LogParameters] | None = None,
     ) -> Counts:
-        """Draw labels (``by`` another channel and its rows) and count the entries they use."""
-        if by is None:
-            return self.sample_counts(rows, self.draw(rows, rng, seen=seen), rng)
-        raters, at = by
-        other = self if raters is self.raters else replace(self, raters=raters, arranged=None)
-        return self.sample_counts(rows, other.draw(at, rng), rng)
+        """Draw labels, perhaps by another channel and its rows, and count the entries they use."""
+        if drawn_by is None:
+            return self.sample_counts(rows, self.draw(rows, rng, evaluated=evaluated), rng)
+        raters, label_rows = drawn_by
+        model = self if raters is self.raters else replace(self, raters=raters, arranged=None)
+        return self.sample_counts(rows, model.draw(label_rows, rng), rng)
 
     def sample_assignments(
         self,
@@ -212,9 +212,9 @@ class ResponseModel(BoundTable):
         if not indices:
             return self
         channel, structure = self.channel_at(indices)
-        left = replace(self, raters=channel, arranged=structure)
-        left.__dict__["fingerprint"] = self.fingerprint  # the data are the same
-        return left
+        conditional_model = replace(self, raters=channel, arranged=structure)
+        conditional_model.__dict__["fingerprint"] = self.fingerprint  # the data are the same
+        return conditional_model
 
     def require_possible_at(self, rows: LogParameters) -> None:
         """Raise ImpossibleDataError if some unit has probability zero at these rows."""

@@ -69,5 +69,5 @@ DESCRIBED = frozenset(
 )
 """Methods and kernels of which capabilities are claims."""
 
-NEEDED = {"part": "separable", "compiled_chain": "own_chain"}
+REQUIRED = {"part": "separable", "compiled_chain": "own_chain"}
 """Methods that are called only where a capability is declared."""

@@ -13,7 +13,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 _lock = threading.Lock()
-_within: list[Any] = []
+_open_contexts: list[Any] = []
 """One entry for each open :func:`without_compilation`; the first has set the flags."""
 
 
@@ -21,19 +21,19 @@ _within: list[Any] = []
 def without_compilation() -> Iterator[None]:
     """Compile PyTensor functions to Python; flags are global, so the last to leave resets them."""
     with _lock:
-        if not _within:
+        if not _open_contexts:
             flags = pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
             flags.__enter__()
-            _within.append(flags)
+            _open_contexts.append(flags)
         else:
-            _within.append(None)
+            _open_contexts.append(None)
     try:
         yield
     finally:
         with _lock:
-            if len(_within) == 1:
-                _within[0].__exit__()
-            _within.pop()
+            if len(_open_contexts) == 1:
+                _open_contexts[0].__exit__()
+            _open_contexts.pop()
 
 
 def depends(model: pm.Model, graphs: Iterable[Any]) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.capabilities import DESCRIBED, NEEDED, Capabilities
+from bayesfuse.parameters.capabilities import DESCRIBED, REQUIRED, Capabilities
 from bayesfuse.parameters.contract import Parameter, Role, Support
 
 Integers = NDArray[np.int64]
@@ -45,7 +45,7 @@ class Factor(ABC):
         if Factor in cls.__bases__ or not overridden:
             return
         is_declared = "capabilities" in vars(cls) or cls.capabilities == Capabilities()
-        flags = [flag for method, flag in NEEDED.items() if method in overridden]
+        flags = [flag for method, flag in REQUIRED.items() if method in overridden]
         if is_declared and all(getattr(cls.capabilities, flag) for flag in flags):
             return
         raise ModelError(

@@ -10,17 +10,20 @@ from typing import Any
 import numpy as np
 
 from bayesfuse.errors import ModelError, require_numbers
-from bayesfuse.numerics.grades import slice_from
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.slice_sampling import slice_from
 from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Mapped, Prior, Support
 
-REACH, STEP = 8.0, 0.004  # range and steps of a table of a log density, on the log scale
+TABLE_RANGE, TABLE_STEP = (
+    8.0,
+    0.004,
+)  # range and steps of a table of a log density, on the log scale
 
-WIDTH = 0.5  # initial width of a slice on the log scale
-REGION = math.log(1e6)  # a mode is sought within this distance of the initial value
-LIMIT = 690.0  # largest absolute logarithm whose exponential does not under- or overflow
-FAR = 30.0  # distance of the tails from a typical value, on the log scale
-SLIGHT = 1e-6  # slopes of log densities below this are rounding errors
+SLICE_WIDTH = 0.5  # initial width of a slice on the log scale
+MODE_RANGE = math.log(1e6)  # a mode is sought within this distance of the initial value
+MAX_LOG = 690.0  # largest absolute logarithm whose exponential does not under- or overflow
+TAIL_DISTANCE = 30.0  # distance of the tails from a typical value, on the log scale
+SLOPE_TOLERANCE = 1e-6  # slopes of log densities below this are rounding errors
 
 
 Density = Callable[[float], float]
@@ -40,9 +43,9 @@ class PositivePrior(Prior):
         return float(self.density(float(value)))
 
     def with_mode(self) -> PositivePrior:
-        there = math.log(self.typical) - FAR
-        power = slope(self.density, there)
-        if not power < -SLIGHT:
+        far_below = math.log(self.typical) - TAIL_DISTANCE
+        power = slope(self.density, far_below)
+        if not power < -SLOPE_TOLERANCE:
             return self
         return replace(self, density=lambda v: float(self.density(v)) - power * math.log(v))
 
@@ -52,26 +55,28 @@ class PositivePrior(Prior):
     def maximise(self, statistic: Density, value: Array) -> Array:
         from scipy.optimize import minimize_scalar  # half a second to import
 
-        def depth(log_value: float) -> float:
-            at = math.exp(log_value)
-            optimum = float(self.density(at)) + statistic(at)
+        def negative_log_density(log_value: float) -> float:
+            number = math.exp(log_value)
+            optimum = float(self.density(number)) + statistic(number)
             return -optimum if optimum > -np.inf else np.inf
 
-        middle = math.log(float(value))
-        ends = max(middle - REGION, -LIMIT), min(middle + REGION, LIMIT)
-        bounds = [_edge(depth, middle, end) for end in ends]
-        optimum = minimize_scalar(depth, bounds=bounds, method="bounded", options={"xatol": 1e-10})
+        log_start = math.log(float(value))
+        ends = max(log_start - MODE_RANGE, -MAX_LOG), min(log_start + MODE_RANGE, MAX_LOG)
+        bounds = [_edge(negative_log_density, log_start, end) for end in ends]
+        optimum = minimize_scalar(
+            negative_log_density, bounds=bounds, method="bounded", options={"xatol": 1e-10}
+        )
         return np.asarray(math.exp(optimum.x))
 
     def draw(self, statistic: Density, value: Array, rng: np.random.Generator) -> Array:
-        def height(log_value: float, _: None) -> float:
-            at = math.exp(log_value)
-            return float(self.density(at)) + statistic(at) + log_value
+        def log_density(log_value: float, _: None) -> float:
+            number = math.exp(log_value)
+            return float(self.density(number)) + statistic(number) + log_value
 
-        here = math.log(float(value))
-        level = height(here, None) - rng.exponential()
-        there = slice_from.py_func(height, None, here, level, WIDTH, rng)
-        return value if math.isnan(there) else np.asarray(math.exp(there))
+        current = math.log(float(value))
+        level = log_density(current, None) - rng.exponential()
+        drawn = slice_from.py_func(log_density, None, current, level, SLICE_WIDTH, rng)
+        return value if math.isnan(drawn) else np.asarray(math.exp(drawn))
 
 
 class Positive(Support):
@@ -98,7 +103,9 @@ class Positive(Support):
         if depends(model, graphs):  # such as a bound that is a variable
             return None
         forward, backward = (pytensor.function([value], graph) for graph in graphs)
-        return Mapped(forward, lambda at: np.reshape([backward(x) for x in at.flat], at.shape))
+        return Mapped(
+            forward, lambda values: np.reshape([backward(x) for x in values.flat], values.shape)
+        )
 
     def require_variable(self, name: str, variable: Any) -> None:
         from bayesfuse.parameters.compiled import without_compilation
@@ -107,9 +114,10 @@ class Positive(Support):
             with without_compilation(), np.errstate(all="ignore"):  # densities may overflow far out
                 density, typical = _compiled(variable)
                 middle = math.log(typical) if 0 < typical < np.inf else 0.0
-                below = density(-np.exp(middle + np.linspace(-FAR, FAR, 121)))
+                below = density(-np.exp(middle + np.linspace(-TAIL_DISTANCE, TAIL_DISTANCE, 121)))
                 heavy = (
-                    slope(lambda v: float(density(np.array([v]))[0]), middle + FAR) >= -1 - SLIGHT
+                    slope(lambda v: float(density(np.array([v]))[0]), middle + TAIL_DISTANCE)
+                    >= -1 - SLOPE_TOLERANCE
                 )
         if not continuous or (below > -np.inf).any() or heavy:
             raise ModelError(
@@ -133,13 +141,13 @@ class Positive(Support):
         density = model.compile_fn(graphs[0], inputs=[value, *inputs], **unused)
         typical = model.compile_fn(graphs[1], inputs=inputs, **unused)
 
-        def at(point: Mapping[str, Array]) -> Prior:
+        def prior_at(point: Mapping[str, Array]) -> Prior:
             others = [point[variable.name] for variable in inputs]
             return PositivePrior(
                 lambda number: density(np.asarray(number), *others), float(typical(*others))
             )
 
-        return at
+        return prior_at
 
 
 POSITIVE = Positive()
@@ -151,13 +159,13 @@ def slope(density: Density, log_value: float) -> float:
     return high - low if np.isfinite(low) and np.isfinite(high) else np.nan
 
 
-def _edge(depth: Density, inside: float, end: float) -> float:
+def _edge(negative_log_density: Density, inside: float, end: float) -> float:
     """Return the end of a search or, if that is nearer, of the support, by bisection."""
-    if np.isfinite(depth(end)):
+    if np.isfinite(negative_log_density(end)):
         return end
     for _ in range(100):
         middle = (inside + end) / 2
-        if np.isfinite(depth(middle)):
+        if np.isfinite(negative_log_density(middle)):
             inside = middle
         else:
             end = middle
@@ -182,8 +190,8 @@ def tabulate(log_density: Callable[[Array], Array], typical: float) -> Callable[
     """Return a log density from a table of cubics, if accurate to rounding, for speed."""
     from scipy.interpolate import CubicSpline  # slow to import
 
-    low = math.log(typical) - REACH
-    points = low + np.arange(2 * round(REACH / STEP) + 1) * STEP
+    low = math.log(typical) - TABLE_RANGE
+    points = low + np.arange(2 * round(TABLE_RANGE / TABLE_STEP) + 1) * TABLE_STEP
     between = (points[1:] + points[:-1]) / 2
     with np.errstate(all="ignore"):  # densities may overflow far out
         values, true = log_density(np.exp(points)), log_density(np.exp(between))
@@ -199,12 +207,12 @@ def tabulate(log_density: Callable[[Array], Array], typical: float) -> Callable[
     cubes = spline.c.T.tolist()
 
     def look_up(value: float) -> float:
-        place = (math.log(value) - low) / STEP
+        place = (math.log(value) - low) / TABLE_STEP
         cell = int(place)
         if not 0 <= cell < len(cubes):
             return exact(value)
         c3, c2, c1, c0 = cubes[cell]
-        t = (place - cell) * STEP
+        t = (place - cell) * TABLE_STEP
         return c0 + t * (c1 + t * (c2 + t * c3))
 
     return look_up

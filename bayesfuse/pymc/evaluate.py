@@ -26,7 +26,7 @@ from bayesfuse.parameters.factor import Factor
 from bayesfuse.raters.base import RaterChannel
 
 DRAWS = "chain", "draw"
-IN_CACHE = 2**16  # numbers of the draws that are worked on at a time
+CACHE_ENTRIES = 2**16  # numbers of the draws that are worked on at a time
 
 
 def evaluate(
@@ -67,7 +67,7 @@ def evaluate(
 
 def in_parts(n_draws: int, size: int) -> Iterator[slice]:
     """Yield slices of draws of ``size`` numbers that fit into the cache: passes are faster."""
-    step = max(IN_CACHE // max(size, 1), 1)
+    step = max(CACHE_ENTRIES // max(size, 1), 1)
     for first in range(0, n_draws, step):
         yield slice(first, min(first + step, n_draws))
 
@@ -126,7 +126,7 @@ def check_convergence(
     log_warnings(run_convergence_checks(xr.DataTree.from_dict(groups), model))
 
 
-LARGEST = 1000  # numbers per value that are stored, because HDF5 holds 64 kB in an attribute
+MAX_STORED_NUMBERS = 1000  # of a value, because HDF5 holds 64 kB in an attribute
 
 POOL, PRIOR = "pool", "prior"  # where rows of raters without responses come from
 
@@ -162,7 +162,7 @@ def kind(factor: Factor) -> dict[str, Any]:
     """Return the name and settings of a factor of this package, without a name for others."""
     factor_class, settings = type(factor), factor.settings()
     ours = factor_class.__module__.partition(".")[0] == __name__.partition(".")[0]
-    small = all(np.size(value) <= LARGEST for value in settings.values())
+    small = all(np.size(value) <= MAX_STORED_NUMBERS for value in settings.values())
     return (
         {"kind": factor_class.__name__, "settings": settings} if ours and small else {"kind": None}
     )
@@ -175,7 +175,7 @@ def _stored(model: pm.Model, value: Any) -> dict[str, Any] | None:
             return {"variable": value.name}
         return {"constant": value.name} if value in model.data_vars else None
     number = np.asarray(value.data if isinstance(value, Constant) else value)
-    return {"value": number.tolist()} if number.size <= LARGEST else None
+    return {"value": number.tolist()} if number.size <= MAX_STORED_NUMBERS else None
 
 
 def common_mean(prior: Array | Dirichlet) -> Array | str:

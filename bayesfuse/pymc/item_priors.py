@@ -176,23 +176,27 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
     """Return covariates of mean zero and standard deviation one; register what that takes."""
     names, table = read_covariates(responses, covariates)
     mean, sd = _moments(responses, table)
-    flat = sd <= DEPENDENT * np.maximum(np.abs(mean), 1.0)
-    sd = np.where(flat, 1.0, sd)  # a constant says nothing of any item
-    standardised: Array = np.where(flat, 0.0, (table - mean) / sd)
+    is_constant = sd <= DEPENDENT * np.maximum(np.abs(mean), 1.0)
+    sd = np.where(is_constant, 1.0, sd)  # a constant says nothing of any item
+    standardised: Array = np.where(is_constant, 0.0, (table - mean) / sd)
     weight = responses.multiplicity / responses.multiplicity.sum()
-    moving = [name for name, same in zip(names, flat, strict=True) if not same]
-    if moving:
-        left = np.abs(
-            np.diag(np.linalg.qr(standardised[:, ~flat] * np.sqrt(weight)[:, None], mode="r"))
+    varying = [name for name, is_same in zip(names, is_constant, strict=True) if not is_same]
+    if varying:
+        residual_norm = np.abs(
+            np.diag(
+                np.linalg.qr(standardised[:, ~is_constant] * np.sqrt(weight)[:, None], mode="r")
+            )
         )
-        copies = [
-            name for name, remaining in zip(moving, left, strict=False) if remaining < DEPENDENT
+        collinear = [
+            name
+            for name, residual in zip(varying, residual_norm, strict=False)
+            if residual < DEPENDENT
         ]
-        if copies := [*copies, *moving[len(left) :]]:
+        if collinear := [*collinear, *varying[len(residual_norm) :]]:
             raise ModelError(
                 "Covariates must not be collinear, because their slopes are not identified: leave "
                 "out redundant columns, such as one of a full set of indicators, or use principal "
-                f"components. Got: {shown(copies, 3)}, which follows from the columns before it."
+                f"components. Got: {shown(collinear, 3)}, which follows from the columns before it."
             )
     model = pm.modelcontext(None)
     model.add_coord("covariate", names)

@@ -6,6 +6,7 @@ import weakref
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -118,8 +119,8 @@ class ResponsesDistribution(pm.Distribution):
     @classmethod
     def rv_op(cls, *inputs: Any, observation: ResponseModel, rng: Any = None, **kwargs: Any) -> Any:
         """Return the variable of these inputs."""
-        letters = iter("abcdefghijklmnopqstuvwxyz")
-        cores = (",".join(next(letters) for _ in range(value.type.ndim)) for value in inputs[:-2])
+        letters = iter("abcdefghijklmnopqstuvwxyz")  # a dimension each; r is that of responses
+        cores = [",".join(islice(letters, value.type.ndim)) for value in inputs[:-2]]
         op = ObservedResponses(
             observation,
             name="responses",

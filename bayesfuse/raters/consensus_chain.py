@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from bayesfuse.numerics.grades import slice_from
 from bayesfuse.numerics.kernels import clear, exponentials, fill, inner, kernel
 from bayesfuse.numerics.rows import draw_rows
+from bayesfuse.numerics.slice_sampling import slice_from
 from bayesfuse.numerics.tables import SMALLEST, draw_pooled
 from bayesfuse.parameters.pool import ROUNDS, STRIDE
 from bayesfuse.raters.consensus_kernels import divide, look, note, prepare, weigh

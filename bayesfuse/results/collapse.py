@@ -30,6 +30,7 @@ MIN_LOST_SHARE = 0.5  # of the draws, in which labels have collapsed
 MAX_DRAWS = 50  # joint draws of the labels that are counted, about
 MIN_TAGS = 1000  # responses below which a span more or less would matter
 MIN_RESPONSES = 10  # of raters with only one label
+ONE_MODE_RHAT = 1.1  # largest R-hat of chains that may be in one mode
 
 
 def lost_classes(

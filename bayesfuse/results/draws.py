@@ -118,7 +118,7 @@ def _by_block(
         if summed.pointwise is not None:
             summed.pointwise[:, :, units] = of_part.pointwise
 
-    side_by_side(fill, observation.parts, observation.places, observation.cut)
+    side_by_side(fill, observation.parts, observation.items_by_block, observation.units_by_block)
     summed.known = mean, error
     return summed
 

@@ -268,9 +268,8 @@ def bind(
     """
     used_inputs = {name: entry for name, entry in inputs.items() if entry is not None}
     if set(used_inputs) != set(fitted.needs):
-        needs, got = (
-            ", ".join(f"{entry}=" for entry in names_of) for names_of in (fitted.needs, used_inputs)
-        )
+        needs = ", ".join(f"{entry}=" for entry in fitted.needs)
+        got = ", ".join(f"{entry}=" for entry in used_inputs)
         raise ModelError(
             "New items need the inputs that their label prior depends on, and no others. Got: "
             f"{got or 'nothing'} for {fitted.labels.__name__} labels, which need "

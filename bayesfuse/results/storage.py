@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import pymc as pm
 
 from bayesfuse.errors import LargeResultWarning, require_choice, require_count, warn
-from bayesfuse.observation import ResponseModel
+from bayesfuse.pymc.model import all_observed
 from bayesfuse.results import draws as sums
 from bayesfuse.results.draws import n_units
 
@@ -36,7 +35,6 @@ class Storage(NamedTuple):
 
 def choose_storage(
     model: pm.Model,
-    observations: Sequence[ResponseModel],
     sizes: tuple[int, int],
     *,
     precision: Precision | None = None,
@@ -56,7 +54,7 @@ def choose_storage(
         require_count("thin", thin)
     if precision is not None:
         require_choice("precision", precision, *BYTES)
-    units = sum(map(n_units, observations))
+    units = sum(n_units(variable.owner.op.observation) for variable in all_observed(model))
     if log_likelihood is None:
         log_likelihood = n_chains * -(-n_draws // (thin or 1)) * units <= sums.MAX_VALUES
     n_values = units * log_likelihood + _n_values(model)  # of a draw

@@ -159,19 +159,21 @@ def assert_frequencies(
     expected = counts.sum() * probability
     order = np.argsort(expected)
     rare = order[np.cumsum(expected[order]) < 5]  # pooled: the test needs five in every cell
-    one, other = (
+    observed, expected_counts = (
         np.append(np.delete(numbers, rare), numbers[rare].sum()) for numbers in (counts, expected)
     )
-    other[-1] = max(other[-1], 1e-300)  # also if the impossible was seen
-    if one[-1] == 0.0 and other[-1] == 1e-300:
-        one, other = one[:-1], other[:-1]
-    if len(one) < 2:
+    expected_counts[-1] = max(
+        expected_counts[-1], 1e-300
+    )  # also if something impossible was observed
+    if observed[-1] == 0.0 and expected_counts[-1] == 1e-300:
+        observed, expected_counts = observed[:-1], expected_counts[:-1]
+    if len(observed) < 2:
         return
-    distances = (one - other) ** 2 / other
-    p_value, worst = stats.chi2.sf(distances.sum(), len(one) - 1), int(np.argmax(distances))
+    distances = (observed - expected_counts) ** 2 / expected_counts
+    p_value, worst = stats.chi2.sf(distances.sum(), len(observed) - 1), int(np.argmax(distances))
     assert p_value > alpha, (
         f"{name}: frequencies differ from their probabilities (p = {p_value:.1e}); worst in cell "
-        f"{worst}: {one[worst]:.0f} seen, {other[worst]:.1f} expected"
+        f"{worst}: {observed[worst]:.0f} observed, {expected_counts[worst]:.1f} expected"
     )
 
 
@@ -188,12 +190,13 @@ def assert_close(
         ...
     AssertionError: means: worst at (1,): 2.0, expected 2.5
     """
-    one, other = np.asarray(actual, dtype=float), np.asarray(expected, dtype=float)
-    assert one.shape == other.shape, f"{name}: shape {one.shape}, expected {other.shape}"
+    computed, target = np.asarray(actual, dtype=float), np.asarray(expected, dtype=float)
+    assert computed.shape == target.shape, f"{name}: shape {computed.shape}, not {target.shape}"
     with np.errstate(invalid="ignore"):
-        excess = np.abs(one - other) - atol - rtol * np.abs(other)
-    excess = np.where(one == other, -np.inf, np.where(np.isnan(excess), np.inf, excess))
+        excess = np.abs(computed - target) - atol - rtol * np.abs(target)
+    excess = np.where(computed == target, -np.inf, np.where(np.isnan(excess), np.inf, excess))
     if excess.size and excess.max() > 0:
-        place = np.unravel_index(int(np.argmax(excess)), excess.shape)
-        where = tuple(int(index) for index in place)
-        raise AssertionError(f"{name}: worst at {where}: {one[place]}, expected {other[place]}")
+        worst = tuple(map(int, np.unravel_index(int(np.argmax(excess)), excess.shape)))
+        raise AssertionError(
+            f"{name}: worst at {worst}: {computed[worst]}, expected {target[worst]}"
+        )

@@ -66,15 +66,15 @@ def enumerate_labels(
     n_items, n_classes = log_lik.shape
     tables = _tables(prior, log_parameters, n_classes)
     configurations = np.array(list(product(range(n_classes), repeat=n_items)))
-    every = np.arange(n_items)
+    all_items = np.arange(n_items)
     log_prior = [prior.log_prob(tables, labels, structure) for labels in configurations]
-    log_joint = np.array(log_prior) + log_lik[every, configurations].sum(axis=1)
+    log_joint = np.array(log_prior) + log_lik[all_items, configurations].sum(axis=1)
     total = float(logsumexp(log_joint))
     weight = np.exp(log_joint - total)
     probability = np.zeros((n_items, n_classes))
     expected = [np.zeros_like(rows, dtype=float) for rows in tables]
     for labels, share in zip(configurations, weight, strict=True):
-        probability[every, labels] += share
+        probability[all_items, labels] += share
         for sum_, counts in zip(
             expected, prior.sample_counts(labels, structure, n_classes), strict=True
         ):
@@ -128,21 +128,25 @@ def check_label_prior(
     likelihood, log_scale = relative(log_lik)
     computed = prior.marginal(log_parameters, likelihood, log_scale, structure)
     arrays = computed.log_evidence, computed.probability, *computed.expected
-    for one, other in combinations(arrays, 2):
-        assert not np.shares_memory(one, other), "outputs share memory, which PyTensor overwrites"
+    for actual, reference in combinations(arrays, 2):
+        assert not np.shares_memory(actual, reference), (
+            "outputs share memory, which PyTensor overwrites"
+        )
     if prior.capabilities.exact:
         assert_close(computed.total, exact.total, "log evidence", rtol=1e-9)
         assert_close(computed.probability, exact.probability, "label probability", atol=1e-9)
-        used = prior.used(computed.expected, log_parameters, structure)
-        for name, one, other in zip(prior.parameters, used, exact.expected, strict=True):
-            assert_close(one, other, f"expected counts of {name}", atol=1e-8)
+        expected_counts = prior.used(computed.expected, log_parameters, structure)
+        for name, actual, reference in zip(
+            prior.parameters, expected_counts, exact.expected, strict=True
+        ):
+            assert_close(actual, reference, f"expected counts of {name}", atol=1e-8)
     if prior.capabilities.adds_up:
         assert_close(computed.log_evidence.sum(), exact.total, "sum of the units' log evidence")
     labels = prior.decode(log_parameters, likelihood, structure)
     differ = (exact.configurations != labels).sum(axis=1)
-    near = differ <= (1 if not prior.capabilities.decodes_exactly else len(labels))
+    is_near = differ <= (1 if not prior.capabilities.decodes_exactly else len(labels))
     chosen = exact.weight[differ == 0][0]
-    assert_close(chosen, exact.weight[near].max(), "probability of the decoded labels")
+    assert_close(chosen, exact.weight[is_near].max(), "probability of the decoded labels")
     rng = np.random.default_rng(random_seed)
     radix = log_lik.shape[1] ** np.arange(len(log_lik))[::-1]
     counts = np.zeros(len(exact.weight))
@@ -158,7 +162,7 @@ def check_label_prior(
     assert_frequencies(counts, exact.weight, "drawn labels")
 
 
-HIDDEN = 1000  # draws of a channel's hidden variables, whose mean is compared with its expectation
+N_HIDDEN_DRAWS = 1000  # of hidden variables, whose mean is compared with its expectation
 
 
 def check_rater_channel(
@@ -210,12 +214,16 @@ def check_rater_channel(
         assert_close(computed, slope, "expected counts", atol=error)
     labels = channel.log_lik(tables, structure).argmax(axis=1)
     expected = channel.expected_kernel(*tables, np.eye(n_classes)[labels], *structure)
-    drawn = [channel.sample_counts(tables, labels, structure, rng) for _ in range(HIDDEN)]
+    drawn = [channel.sample_counts(tables, labels, structure, rng) for _ in range(N_HIDDEN_DRAWS)]
     for counts, weighed in zip(zip(*drawn, strict=True), expected, strict=True):
         # the sample variance of rare counts is unreliable
-        error = np.sqrt(np.maximum(np.var(counts, axis=0), np.minimum(weighed, 1.0)) / HIDDEN)
+        error = np.sqrt(
+            np.maximum(np.var(counts, axis=0), np.minimum(weighed, 1.0)) / N_HIDDEN_DRAWS
+        )
         gap = np.abs(np.mean(counts, axis=0) - weighed)
-        assert (gap <= 5 * error + 1e-3 * weighed + 1e-9).all(), "tally differs from expectation"
+        assert (gap <= 5 * error + 1e-3 * weighed + 1e-9).all(), (
+            "sampled counts differ from expected counts"
+        )
     _check_tangent(channel, tables, structure)
     gold = np.arange(n_items) % n_classes
     known = channel.log_lik(tables, channel.structure(responses, gold))
@@ -259,13 +267,13 @@ def _slopes(function: Callable[..., float], arrays: Tables, step: float) -> list
     moved = tuple(np.array(array, dtype=float) for array in arrays)
     slopes = [np.empty_like(array) for array in moved]
     for table, slope in zip(moved, slopes, strict=True):
-        for place in np.ndindex(table.shape):
-            value = table[place]
-            table[place] = value + step
+        for index in np.ndindex(table.shape):
+            value = table[index]
+            table[index] = value + step
             above = function(*moved)
-            table[place] = value - step
-            slope[place] = (above - function(*moved)) / (2 * step)
-            table[place] = value
+            table[index] = value - step
+            slope[index] = (above - function(*moved)) / (2 * step)
+            table[index] = value
     return slopes
 
 
@@ -295,15 +303,15 @@ def _check_raters(channel: RaterChannel, values: Tables, responses: Responses) -
 def _check_tangent(channel: RaterChannel, tables: Tables, structure: Structure) -> None:
     """Check that the log-likelihood at random other tables lies above its tangent at these."""
     rng = np.random.default_rng(1)
-    other = [np.array(table + rng.standard_normal(table.shape)) for table in tables]
-    for table, moved in zip(tables, other, strict=True):
+    moved_tables = [np.array(table + rng.standard_normal(table.shape)) for table in tables]
+    for table, moved in zip(tables, moved_tables, strict=True):
         rows = np.isclose(np.exp(np.atleast_1d(table)).sum(axis=-1), 1.0)  # sum to one again
         moved[rows] -= logsumexp(moved[rows], axis=-1, keepdims=True)
     log_lik, tangent = (
-        channel.log_lik(parameters, structure) for parameters in (tuple(other), tables)
+        channel.log_lik(parameters, structure) for parameters in (tuple(moved_tables), tables)
     )
     for weight in np.eye(tangent.size).reshape(-1, *tangent.shape):  # one item, one class
         slope = channel.expected_kernel(*tables, weight, *structure)
-        tangent += weight * (weight_of(tuple(other), slope) - weight_of(tables, slope))
+        tangent += weight * (weight_of(tuple(moved_tables), slope) - weight_of(tables, slope))
     name = "log-likelihood below its tangent, but EM needs it convex in the tables"
     assert_close(np.minimum(log_lik, tangent), tangent, name, rtol=1e-9, atol=1e-9)

@@ -15,8 +15,8 @@ rng = np.random.default_rng(1)
 truth = rng.integers(2, size=300)
 misled = np.where(rng.random(300) < 0.33, 0.2, 0.9)[:, None]  # three err on the same items
 right = rng.random((300, 5)) < np.hstack([np.tile(misled, 3), np.full((300, 2), 0.85)])
-said = np.where(right, truth[:, None], 1 - truth[:, None])
-responses = bf.Responses.from_matrix(said, raters=list("ABCDE"))
+answers = np.where(right, truth[:, None], 1 - truth[:, None])
+responses = bf.Responses.from_matrix(answers, raters=list("ABCDE"))
 gold = {int(item): int(truth[item]) for item in rng.permutation(300)[:40]}
 result = bf.sample(bf.models.WeightedVotes(responses, gold), random_seed=1, progressbar=False)
 bf.plots.plot_known_labels(result)

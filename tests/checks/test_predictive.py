@@ -1,5 +1,6 @@
 """Predictive checks: counts against loops, tails against theory, alarms where they belong."""
 
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -10,12 +11,8 @@ from scipy import stats
 from typed_crowds import answers, hard_crowd
 
 import bayesfuse as bf
-from bayesfuse.checks import predictive, rater_pairs
-from bayesfuse.checks.predictive import _count, _order
-from bayesfuse.checks.rater_pairs import _agreement
 from bayesfuse.errors import ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
-from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False}
 
@@ -39,16 +36,24 @@ def walk(n_items, rng, stay=0.9):
     return truth
 
 
+def at(point, **values):
+    """Return a result of one draw with other values of its parameters."""
+    changed = point["point"].dataset.copy(deep=True)
+    for name, value in values.items():
+        changed[name][:] = value
+    result = point.copy()
+    result["point"] = xr.DataTree(changed)
+    return result
+
+
 def test_counts_over_pairs_are_those_of_loops(small):
-    (first, second), shared, meetings = rater_pairs._pairs(small, 1)
-    agree, together = meetings.agree(small), meetings.sums(len(shared))
-    same = meetings.sums(len(shared), agree)
     truth = np.arange(small.n_items) % small.n_classes
-    wrong = (small.label != truth[small.item])[meetings.first]
-    mistakes = meetings.sums(len(shared), agree * wrong)
+    model = DawidSkene(small, gold=dict(enumerate(truth.tolist())))
+    point = bf.find_map(model)
+    pairs = bf.checks.pairwise_agreement(point, model, least=1, draws=2, random_seed=1)
+    mistakes = bf.checks.conditional_dependence(point, model, least=1, draws=2, random_seed=1)
     rows = list(zip(small.item, small.rater, small.label, strict=True))
-    pairs = dict.fromkeys(combinations(range(small.n_raters), 2), 0)
-    found = {pair: [set(), 0, 0, 0] for pair in pairs}
+    found = {pair: [set(), 0, 0, 0] for pair in combinations(range(small.n_raters), 2)}
     for one in rows:
         for other in rows:
             pair = one[1], other[1]
@@ -58,90 +63,43 @@ def test_counts_over_pairs_are_those_of_loops(small):
                 entry[1] += 1
                 entry[2] += equal
                 entry[3] += equal and one[2] != truth[one[0]]
-    kept = {pair: entry for pair, entry in found.items() if entry[1]}
-    assert set(zip(first.tolist(), second.tolist(), strict=True)) == set(kept)
-    for p, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-        items, times, equal, wrong = kept[pair]
-        assert (shared[p], together[p]) == (len(items), times)
-        assert (same[p], mistakes[p]) == (equal, pytest.approx(wrong))
+    expected = {
+        pair: [len(items), equal / times, pytest.approx(wrong)]
+        for pair, (items, times, equal, wrong) in found.items()
+        if times
+    }
+    names = list(zip(pairs["first"].values.tolist(), pairs["second"].values.tolist(), strict=True))
+    columns = pairs["items"], pairs["observed"], mistakes["observed"]
+    counted = np.stack([column.values for column in columns], axis=1).tolist()
+    assert dict(zip(names, counted, strict=True)) == expected
 
 
-def test_of_very_many_meetings_those_of_evenly_spaced_items_are_kept(small, monkeypatch):
-    every = rater_pairs._pairs(small, 1)[2]
-    monkeypatch.setattr(rater_pairs, "MAX_MEETINGS", len(every.pair) // 2)
-    some = rater_pairs._pairs(small, 1)[2]
-    assert 0 < len(some.pair) < len(every.pair)
-    assert set(small.item[some.first]) <= set(range(0, small.n_items, 2)) | set(
-        range(0, small.n_items, 3)
+@pytest.mark.parametrize("kind", ["groups of two classes", "groups of three", "types", "unknown"])
+def test_common_mistakes_are_as_frequent_as_expected(kind):
+    """Two raters of one group, two of another, two alone; or where items have types."""
+    n_classes = 2 + (kind != "groups of two classes")
+    build = {"types": ItemTypes, "unknown": DawidSkene}.get(
+        kind, lambda responses, **known: LatentGroup(responses, [[0, 1], [2, 3]], **known)
     )
-
-
-@pytest.mark.parametrize("kind", ["groups of two classes", "groups of three", "types"])
-def test_common_mistakes_are_as_probable_as_simulated_ones(kind):
-    """Two raters of one group, one of another, one alone; or four where items have types."""
-    rng = np.random.default_rng(4)
-    n_items, n_classes = 20_000, 2 + (kind != "groups of two classes")
-    responses = bf.Responses.from_matrix(
-        np.zeros((n_items, 4), dtype=int), classes=range(n_classes)
-    )
-    values = {"prevalence": rng.dirichlet(np.ones(n_classes))}
-    if kind == "types":
-        observation = predictive.expanded(observed(ItemTypes(responses))[1])
-        values["share"] = rng.dirichlet(np.ones(36), n_classes)
-        values["competence"] = rng.uniform(0.2, 0.95, 4)
-        values["guess"] = rng.dirichlet(np.ones(n_classes), 4)
-    else:
-        model = LatentGroup(responses, {"g": [0, 1], "h": [2, 3]})
-        observation = predictive.expanded(observed(model)[1])
-        # a group of one rater is a rater alone, so the second group is taken apart by hand
-        observation.raters.assignment[:] = [0, 0, 1, -1]
-        values["group_confusion"] = rng.dirichlet(np.ones(n_classes), (2, n_classes))
-        values["rater_confusion"] = rng.dirichlet(np.ones(n_classes), (4, n_classes))
-    rows = observation.rows(values)
-    truth, label = observation.simulate(rows, rng)
-    first, second = pairs = tuple(np.array(list(combinations(range(4), 2))).T)
-    chance = rater_pairs._common_mistake(observation, rows, pairs)
-    said = label.reshape(n_items, 4)
-    for p, (a, b) in enumerate(zip(first, second, strict=True)):
-        for k in range(n_classes):
-            own = truth == k
-            seen = np.sum((said[own, a] == said[own, b]) & (said[own, a] != k))
-            assert stats.binomtest(int(seen), int(own.sum()), chance[p, k]).pvalue > 1e-5
-
-
-def test_tails_of_means_are_those_of_counts():
-    seen, rate = np.array([3.0, 8.0, 0.0, 30.0]), np.array([1.5, 9.0, 0.7, 12.0])
-    exact = stats.poisson.sf(seen, rate) + stats.poisson.pmf(seen, rate) / 2
-    assert np.allclose(rater_pairs._more(seen, rate, rate), exact)
-    # counts of thirds of events
-    assert np.allclose(rater_pairs._more(seen / 3, rate / 3, rate / 9), exact)
-    # where there is much of it, a normal distribution
-    found = rater_pairs._more(np.array([5100.0]), np.array([5000.0]), np.array([2500.0]))
-    assert found[0] == pytest.approx(stats.norm.sf(2), rel=0.05)
-    assert rater_pairs._more(np.zeros(1), np.zeros(1), np.zeros(1))[0] > 0.5
-
-
-def test_replicated_mistakes_are_those_expected():
-    """The excess over the mean is zero on average, whatever the labels' posterior."""
-    made = bf.datasets.simulate_dawid_skene(60, 4, 3, random_seed=1, accuracy=(0.4, 0.7))
-    observation = predictive.expanded(observed(DawidSkene(made.responses))[1])
-    rows = observation.rows({"prevalence": made.prevalence, "confusion": made.confusion})
-    pairs = tuple(np.array(list(combinations(range(4), 2))).T)
-    chance = rater_pairs._common_mistake(observation, rows, pairs)
-    meetings = rater_pairs._pairs(observation.responses, 1)[2]
-    rng = np.random.default_rng(1)
-    excess = []
-    for _ in range(400):
-        other = predictive.relabelled(observation, observation.simulate(rows, rng)[1])
-        seen, mean = rater_pairs._mistakes(other, rows, chance, meetings)
-        excess.append(seen - mean)
-    z = np.mean(excess, axis=0) / (np.std(excess, axis=0) / np.sqrt(400))
-    assert np.abs(z).max() < 4.5
+    blank = bf.Responses.from_matrix(np.zeros((3000, 6), dtype=int), classes=range(n_classes))
+    _, truth, responses = bf.testing.simulate(build(blank), 4)
+    known = {} if kind == "unknown" else {"gold": dict(enumerate(truth.tolist()))}
+    model = build(responses, **known)
+    result = fitted(model, 10, tune=60) if kind == "types" else bf.find_map(model)
+    found = bf.checks.conditional_dependence(result, model, draws=20, random_seed=1)
+    excess = (found["observed"] - found["expected"]) / np.sqrt(found["expected"])
+    assert found["expected"].min() > 10 and np.abs(excess).max() < 4
 
 
 def test_agreement_of_items_by_hand():
-    responses = bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, -1, -1], [0, 1, -1]])
-    assert np.allclose(_agreement(responses), [1 / 3, 1, 0])
+    """Of two items with agreement 1/3 and 1, and one of 0; one response shows nothing."""
+    matrix = [[0, 0, 1], [1, 1, 1], [0, -1, -1], [0, 1, -1]]
+    point = bf.find_map(DawidSkene(bf.Responses.from_matrix(matrix)))
+    found = bf.checks.item_difficulty(point, draws=2)
+    (where,) = np.nonzero(found["observed"].values)
+    assert where.tolist() == [0, 3, 9]
+    assert np.allclose(found["observed"][where], 1 / 3)
+    assert found.attrs["mean_observed"] == pytest.approx(4 / 9)
 
 
 def test_runs_by_hand():
@@ -149,47 +107,42 @@ def test_runs_by_hand():
     matrix = [[0, 0], [-1, -1], [0, 0], [1, 1], [1, 1], [0, 1], [1, 1]]
     responses = bf.Responses.from_matrix(matrix, items=list("abcdefg"))
     sequences = bf.Sequences.from_lengths([5, 2], items=list("abcdefg"))
-    place, first = _order(responses, sequences)
-    assert place.tolist() == [0, 2, 3, 4, 5, 6]
-    assert first.tolist() == [True, False, False, False, True, False]
-    counts = _count(responses, place, first, 3)  # 00 11 | 0 1: the tie is of the first class
-    assert counts.tolist() == [2, 2, 0]
+    point = bf.find_map(DawidSkene(responses))
+    found = bf.checks.runs(point, None, sequences, longest=3, draws=2)
+    # 00 11 | 0 1: the tie is of the first class
+    assert (found["observed"] * 6).values.tolist() == pytest.approx([2, 2, 0])
+    assert found.attrs["observed"] == pytest.approx(2 / 4)
 
 
 def test_tails_of_counts_are_binomial_where_replications_are():
+    """All items are known to be of one class, so the agreements of a pair are independent."""
     rng = np.random.default_rng(1)
-    total, share = np.array([20.0, 200.0, 40.0]), np.array([0.9, 0.3, 0.02])
-    drawn = rng.binomial(total.astype(int), share, (100_000, 3)).astype(float)
-    seen = np.array([13.0, 80.0, 3.0])
-    below, above = predictive._tails(seen, drawn.mean(0), drawn.var(0), total, len(drawn))
-    exactly = stats.binom.pmf(seen, total, share) / 2
-    assert np.allclose(below, stats.binom.cdf(seen, total, share) - exactly, rtol=0.1)
-    assert np.allclose(above, stats.binom.sf(seen, total, share) + exactly, rtol=0.1)
-    assert np.allclose(below + above, 1)
+    said = answers(np.zeros(60, dtype=int), 0.8, 3, rng)
+    model = DawidSkene(
+        bf.Responses.from_matrix(said, classes=[0, 1]), gold=dict.fromkeys(range(60), 0)
+    )
+    right = np.array([0.7, 0.75, 0.9])
+    rows = np.stack([np.stack([right, 1 - right], axis=1)] * 2, axis=1)
+    point = at(bf.find_map(model), confusion=rows)
+    found = bf.checks.pairwise_agreement(point, model, draws=2000, random_seed=1)
+    for p, (one, other) in enumerate(combinations(range(3), 2)):
+        share = right[one] * right[other] + (1 - right[one]) * (1 - right[other])
+        seen = np.sum(said[:, one] == said[:, other])
+        half = stats.binom.pmf(seen, 60, share) / 2
+        tails = stats.binom.cdf(seen, 60, share) - half, stats.binom.sf(seen, 60, share) + half
+        assert found["p_value"][p] == pytest.approx(min(2 * min(tails), 1), rel=0.15, abs=0.01)
 
 
-def test_data_like_their_replications_are_seldom_unusual():
-    """Overall p-values are uniform, and the rate of any false alarm is at most one in twenty."""
-    rng = np.random.default_rng(2)
-    overall, alarms = [], 0
-    for _ in range(150):
-        share = rng.uniform(0.2, 0.95, (1, 30))
-        drawn = rng.binomial(50, share, (101, 30)).astype(float)
-        entries, total = ("x", range(30)), np.full(30, 50.0)
-        found = predictive.compare(drawn[0], drawn[1:], entries, total)
-        overall.append(found.attrs["p_value"])
-        alarms += bool(found["unusual"].any())
-    assert stats.kstest(overall, "uniform").pvalue > 1e-4
-    assert alarms <= stats.binom.ppf(0.9999, 150, 0.05)
-
-
-def test_entries_that_never_vary():
-    drawn = np.tile([3.0, 0.0], (50, 1))
-    same = predictive.compare(np.array([3.0, 0.0]), drawn, ("x", [0, 1]))
-    assert same["p_value"].values.tolist() == [1, 1]
-    assert same.attrs["p_value"] == 1
-    other = predictive.compare(np.array([3.0, 1.0]), drawn, ("x", [0, 1]))
-    assert other["unusual"].values.tolist() == [False, True]
+def test_known_truths_stay_in_replications_which_may_never_vary():
+    """The second rater is wrong of the other class alone, of which no item is."""
+    matrix = np.tile([1, 1, 1], (30, 1))
+    matrix[:3, 2] = 0
+    model = DawidSkene(bf.Responses.from_matrix(matrix), gold=dict.fromkeys(range(30), 1))
+    rows = np.stack([np.eye(2), [[0, 1], [0, 1]], np.eye(2)])
+    point = at(bf.find_map(model), prevalence=[0.9, 0.1], confusion=rows)
+    found = bf.checks.pairwise_agreement(point, model, draws=50, random_seed=1)
+    assert (found["replicated"] == 1).all() and found["p_value"][0] > 0.9
+    assert found["unusual"].values.tolist() == [False, True, True]
 
 
 @pytest.fixture(scope="module")
@@ -256,16 +209,6 @@ def test_a_table_of_counts_is_checked_as_expanded():
     assert found["observed"][0] == pytest.approx(one.mean())
 
 
-def test_known_truths_stay_in_replications():
-    matrix = [[0, 0, 1]] * 30
-    responses = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    model = DawidSkene(responses, gold={n: 1 for n in range(30)})
-    observation = predictive.expanded(observed(model)[1])
-    rows = observation.rows({"prevalence": [0.9, 0.1], "confusion": np.tile(np.eye(2), (3, 1, 1))})
-    truth, label = observation.simulate(rows, np.random.default_rng(1))
-    assert (truth == 1).all() and (label == 1).all()
-
-
 def test_the_same_seed_gives_the_same_numbers_also_of_a_point(good):
     model, result = good
     for check in (bf.checks.pairwise_agreement, bf.checks.conditional_dependence):
@@ -277,9 +220,10 @@ def test_the_same_seed_gives_the_same_numbers_also_of_a_point(good):
 
 def test_bad_input_is_refused(good, small):
     model, result = good
-    few, many = (rater_pairs._pairs(small, least)[1] for least in (1, 20))
+    pairs = partial(bf.checks.pairwise_agreement, bf.find_map(DawidSkene(small)), draws=2)
+    few, many = (pairs(least=least)["items"] for least in (1, 20))
     assert many.min() >= 20 > few.min()
-    refused(r"least=.* Got: no pair of 6 raters with 1000", rater_pairs._pairs, small, 1000)
+    refused(r"least=.* Got: no pair of 6 raters with 1000", pairs, least=1000)
     refused("sequences=", bf.checks.runs, result, model)
     with pytest.raises(ResponsesError, match="not among them"):
         bf.checks.runs(result, model, bf.Sequences.from_lengths([400]))

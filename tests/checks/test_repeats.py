@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.checks.repeats import in_words
 from bayesfuse.errors import QuickAnswerWarning
 
 
@@ -64,7 +63,6 @@ def test_doubled_responses_and_copied_raters_leave_the_table():
     copied, left_out = bf.checks.collapse_repeats(pd.concat([frame, *copies]))
     assert key(copied) == key(once) and copied.raters.tolist() == ["a", "b", "c"]
     assert left_out.loc["a", "copies"] == ["d", "e"]
-    assert "as a: d, e." in in_words(left_out)[0]
     kept, _ = bf.checks.collapse_repeats(pd.concat([frame, *copies]), copies=False)
     assert kept.n_raters == 5
 
@@ -86,13 +84,6 @@ def test_few_equal_responses_are_no_copy():
     assert kept.n_raters > 1190 and not (repeats["repeats"] > 0).any()
 
 
-def test_words_say_what_repeats_are_worth():
-    frame, _ = judged(1, (0.6, 0.8, 0.8), (5, 1, 1), 0.9)
-    words = in_words(bf.checks.collapse_repeats(frame)[1])
-    assert "those of a are alike in 83% of the pairs, and five count as about 1.0" in words[0]
-
-
-@pytest.mark.slow
 def test_the_answer_says_what_repeats_are_worth():
     frame, _ = judged(1, (0.6, 0.8, 0.8), (5, 1, 1), 0.9)
     with pytest.warns(QuickAnswerWarning):

@@ -6,7 +6,6 @@ import pytest
 from shell import draw_nothing, write_films
 
 import bayesfuse as bf
-from bayesfuse.command_line import commands, outputs
 
 
 @pytest.fixture(autouse=True)
@@ -23,18 +22,18 @@ def short_tuning(monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Work in a folder of its own that holds ``films.csv``, and draw no pictures."""
+def folder(tmp_path, monkeypatch, request):
+    """Work in a folder of its own that holds ``films.csv``, and draw no pictures by default."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(commands, "draw", draw_nothing)
+    if "pictures" not in request.fixturenames:
+        monkeypatch.setattr("bayesfuse.command_line.commands.draw", draw_nothing)
     write_films(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def pictures(folder, monkeypatch):
+def pictures():
     """Draw the pictures all the same."""
-    monkeypatch.setattr(commands, "draw", outputs.draw)
 
 
 @pytest.fixture

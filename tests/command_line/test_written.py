@@ -12,16 +12,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from shell import COLUMNS, films, fit, interrupt_in, tables
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
-from bayesfuse.command_line import commands
 from bayesfuse.ensemble import schedule
 from bayesfuse.inference.chains import Chain
-from bayesfuse.inference.mcmc import thinned
 
+REPORT = "bayesfuse.command_line.commands.report"
 QUICK = ["--model", "dawid-skene", "--no-checks", "--draws", "3", "--chains", "1"]
 
 
@@ -59,6 +57,7 @@ def test_links_stay_and_what_they_lead_to_is_written(folder):
     assert Path("far/new.nc").stat().st_mode & 0o777 == 0o666 & ~umask
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_only_what_does_not_fit(folder):
     """The labels take 2 kB, the NetCDF 30, the picture 40."""
     Path("result.nc").write_text("precious")
@@ -80,7 +79,7 @@ def test_what_cannot_take_its_place_is_kept(folder, capsys, monkeypatch):
         Path("result.nc").mkdir()
         return "report"
 
-    monkeypatch.setattr(commands, "report", stands_there)
+    monkeypatch.setattr(REPORT, stands_there)
     assert fit(*QUICK) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert "cannot write result.nc: Is a directory; the contents are in" in said
@@ -91,7 +90,7 @@ def test_an_error_of_the_report_loses_no_draws(folder, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(commands, "report", broken)
+    monkeypatch.setattr(REPORT, broken)
     with pytest.raises(RuntimeError, match="of ours"):
         fit(*QUICK)
     assert tables()["posterior"].sizes["draw"] == 3
@@ -104,7 +103,7 @@ def test_files_are_small_unless_asked(folder, capsys, monkeypatch):
     groups = [tables()[name].dataset for name in ("posterior", "log_likelihood")]
     assert {values.dtype.str for group in groups for values in group.values()} == {"<f4"}
     size = sum(values.nbytes for group in groups for values in group.values())
-    monkeypatch.setattr(commands, "MAX_BYTES", size // 3)
+    monkeypatch.setattr("bayesfuse.command_line.commands.MAX_BYTES", size // 3)
     assert fit(*settings) == 0
     printed = capsys.readouterr().out
     assert "One draw in 4 was kept, so that the posterior takes about 0 MB. --thin 1" in printed
@@ -127,13 +126,6 @@ def test_thin_keeps_one_draw_in_so_many_of_the_same_work(folder, monkeypatch):
     assert fit("--quiet", "--sweeps", "2", "--thin", "10") == 0
     assert sum(swept) == 2 * 2 * (40 + bf.build.LabelGibbs.default_tune_steps)
     assert tables()["posterior"].sizes["draw"] == 4
-
-
-def test_thin_of_nuts_takes_every_so_manieth_draw():
-    kept = xr.DataTree.from_dict(
-        {"posterior": xr.Dataset({"x": (("chain", "draw"), np.arange(14.0).reshape(2, 7))})}
-    )
-    assert thinned(kept, 3)["posterior"]["x"].values.tolist() == [[0, 3, 6], [7, 10, 13]]
 
 
 @pytest.fixture
@@ -212,6 +204,7 @@ def test_interrupted_before_the_first_draw(folder, capsys, monkeypatch):
 @pytest.mark.parametrize("pressed", ["write_labels", "report", "write_netcdf", "draw"])
 def test_interrupted_after_sampling(folder, capsys, monkeypatch, pressed):
     """Files that hold draws are finished; all else is left out."""
+    commands = sys.modules["bayesfuse.command_line.commands"]
     plain = getattr(commands, pressed)
 
     def in_it(*arguments, **settings):
@@ -233,7 +226,7 @@ def test_interrupted_after_sampling(folder, capsys, monkeypatch, pressed):
 
 def test_interrupted_in_sampling_and_again_in_the_report(folder, capsys, monkeypatch):
     interrupt_in(monkeypatch, bf.build.LabelGibbs.default_tune_steps + 30)
-    monkeypatch.setattr(commands, "report", press)
+    monkeypatch.setattr(REPORT, press)
     assert fit("--chains", "1") == 130
     assert 0 < tables()["posterior"].sizes["draw"] < 40
 

@@ -10,7 +10,6 @@ from refusals import refused, refused_table
 from scipy import sparse
 
 import bayesfuse as bf
-from bayesfuse.data.sequences import previous_labels
 from bayesfuse.models import MarkovRandomField
 from bayesfuse.testing import assert_frequencies
 
@@ -234,19 +233,6 @@ def test_sequences_from_a_table_in_any_order():
     rows = {name: frame[name].to_numpy() for name in frame}
     by_row = bf.Sequences.from_table(rows, item="token", sequence="line", position=None)
     assert by_row.items.tolist() == ["d", "e", "c", "a", "b"]
-
-
-def test_last_answers_of_the_raters():
-    """Row by row in Python: another order of items, missing and repeated answers."""
-    rng = np.random.default_rng(6)
-    item, rater = rng.integers(0, 12, 40), rng.integers(0, 3, 40)
-    frame = pd.DataFrame({"item": item, "rater": rater, "label": rng.integers(0, 3, 40)})
-    responses = bf.Responses.from_long(frame, items=rng.permutation(12))
-    said, pair = previous_labels(bf.Sequences.from_lengths([5, 1, 6]), responses)
-    for row, last, at in zip(responses.to_frame().itertuples(), said, pair, strict=True):
-        before = frame[(frame["item"] == row.item - 1) & (frame["rater"] == row.rater)]
-        begins = row.item in (0, 5, 6) or before.empty
-        assert last == (-1 if begins else before["label"].max()) and (at < 0) == begins
 
 
 @pytest.mark.parametrize("kind", ["uint8", "Int64", "object"])

@@ -4,12 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from digests import digest
 from refusals import refused, refused_table
 from scipy import stats
 
 import bayesfuse as bf
-from bayesfuse.data import fingerprint
-from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import (
     gold_labels,
     read_classifier,
@@ -346,9 +345,6 @@ def test_items_with_statements_stay_apart():
 
 
 def test_results_know_what_was_stated():
-    def of(responses):
-        return fingerprint.of_responses(responses)["responses"]
-
     tables = [
         long(),
         long(ROWS[:-1]),
@@ -356,13 +352,15 @@ def test_results_know_what_was_stated():
         long([("x", "ann", ROWS[0][2]), *ROWS[1:]]),
         long([("x", "net", [0.7, 0.2 + 1e-9, 0.1]), *ROWS[1:]]),
     ]
-    found = [of(hard().joined(bf.Responses.from_probabilities(each))) for each in tables]
-    assert len({*found, of(hard())}) == len(tables) + 1
+    found = [digest(hard().joined(bf.Responses.from_probabilities(each))) for each in tables]
+    assert len({*found, digest(hard())}) == len(tables) + 1
     again = bf.Responses.from_probabilities(pd.DataFrame(long()).sample(frac=1, random_state=3))
-    assert of(hard().joined(again)) == found[0]
+    assert digest(hard().joined(again)) == found[0]
     for classes in (["eel", "cat", "dog"], ["dog", "cat", "eel"]):
         other = bf.Responses.from_probabilities(long(), classes=classes)
-        assert of(other) == of(bf.Responses.from_probabilities(long()))  # classes have a digest
+        assert digest(other) == digest(
+            bf.Responses.from_probabilities(long())
+        )  # classes have a digest
 
 
 def test_a_joined_table_keeps_the_order_of_the_first():
@@ -377,4 +375,4 @@ def test_a_joined_table_keeps_the_order_of_the_first():
 def test_truth_values_in_files_of_known_labels_are_in_any_case(yes, tmp_path):
     table = bf.Responses.from_matrix([[True, False], [True, True]], items=["a", "b"])
     (tmp_path / "gold.csv").write_text(f"item,label\na,{yes}\nb,\n")
-    assert dict(read_gold(tmp_path / "gold.csv", table)) == {"a": True}
+    assert dict(bf.models.DawidSkene(table, gold=tmp_path / "gold.csv").gold) == {"a": True}

@@ -9,7 +9,6 @@ from refusals import refused_as, refused_table
 from scipy import sparse
 
 import bayesfuse as bf
-from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.tables import read_table
 from bayesfuse.errors import ModelError, ResponsesError
 
@@ -291,9 +290,6 @@ def test_remarks_are_no_rater_and_n_a_no_label(tmp_path):
     refused_table("Got: column 'note' with a name that raters seldom have", read_table, noted)
     noted = noted.rename(columns={"note": "why"})
     refused_table("Got: column 'why' with labels of no other, among", read_table, noted)
-
-
-def test_a_rater_of_a_usual_name_is_one():
     assert read_table(WIDE.rename(columns={"x": "unit"}))[0].raters.tolist() == ["unit", "y"]
 
 
@@ -361,10 +357,12 @@ def test_gold_of_every_kind(tmp_path):
     gaps.rename_axis("item").reset_index().to_csv(tmp_path / "gaps.csv", index=False)
     unknown = (gaps, gaps.to_dict(), gaps.rename_axis("task").reset_index(), tmp_path / "gaps.csv")
     for given in (frame, path, str(path), series, series.to_dict(), series.to_frame(), *unknown):
-        assert dict(read_gold(given, table).items()) == {0: 0, 2: 1}
+        assert dict(bf.models.DawidSkene(table, gold=given).gold) == {0: 0, 2: 1}
     for item in ("item", "HIT"):  # columns of the table, or the usual ones
-        own = read_gold(frame.rename(columns={"item": item}), table, "HIT", "Answer.bird")
-        assert own.to_dict() == {0: 0, 2: 1}
+        given = frame.rename(columns={"item": item})
+        answers = table.to_frame().set_axis(["HIT", "rater", "Answer.bird"], axis=1)
+        found = bf.checks.identifiability(answers, given, item="HIT", label="Answer.bird")
+        assert found.facts["known"] == 2
     twice = pd.Series([0, 1], index=[0, 0])
     for given in (twice, twice.rename_axis("item").reset_index(name="label")):
         refused_table("An item has one true class", bf.fuse, NUMBERS, gold=given)
@@ -396,4 +394,4 @@ def test_other_tables_are_refused(given, settings, message):
     ],
 )
 def test_other_known_labels_are_refused(given, message):
-    refused_as((ModelError, ResponsesError), message, read_gold, given, read_table(WIDE)[0])
+    refused_as((ModelError, ResponsesError), message, bf.checks.identifiability, WIDE, given)

@@ -5,11 +5,10 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+from digests import digest
 from refusals import refused_table
 
 import bayesfuse as bf
-from bayesfuse.data import fingerprint
-from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.models import DawidSkene
 
 NAN = float("nan")
@@ -219,20 +218,17 @@ def test_items_with_other_silence_are_not_merged():
 
 
 def test_results_know_which_silence_was_observed():
-    def of(responses):
-        return fingerprint.of_responses(responses)["responses"]
-
     said, some = (bf.Responses.from_matrix(each, abstain=-1) for each in (SAID, SOME))
     plain, full = said.without_silence(), some.completed()
-    assert len({of(each) for each in (said, some, plain, some.without_silence(), full)}) == 5
+    assert len({digest(each) for each in (said, some, plain, some.without_silence(), full)}) == 5
     read = bf.Responses.from_long(
         pd.DataFrame(long(SOME, (0, 1), -1)).sample(frac=1, random_state=1), abstain=-1
     )
-    assert of(read) == of(some)
-    assert of(plain.completed()) == of(said)
+    assert digest(read) == digest(some)
+    assert digest(plain.completed()) == digest(said)
     other = bf.Responses.from_matrix([[NAN, *row[1:]] if n == 1 else row
                                       for n, row in enumerate(SOME)], abstain=-1)  # fmt: skip
-    assert of(other) != of(some)
+    assert digest(other) != digest(some)
 
 
 def test_silence_is_not_written_out():
@@ -254,24 +250,3 @@ def test_silence_is_not_written_out():
     assert responses.silent.complete and merged.n_items < n_items
     assert peak < 1.2e7, peak
     assert model.free_RVs
-
-
-def test_rules_speak_little_and_have_one_label_each():
-    rng = np.random.default_rng(1)
-    matrix = np.full((100, 4), -1)
-    for rule in range(4):
-        matrix[rng.random(100) < 0.3, rule] = rule % 2
-    rules = bf.Responses.from_matrix(matrix, classes=[0, 1])
-    assert are_labelling_functions(rules)
-    speaks = matrix.copy()
-    speaks[:, :2] = [0, 1]  # most cells are filled
-    speaks[:60, 2:] = [0, 1]
-    assert not are_labelling_functions(bf.Responses.from_matrix(speaks, classes=[0, 1]))
-    both = matrix.copy()
-    both[both == 0] = rng.integers(0, 2, (both == 0).sum())
-    assert not are_labelling_functions(bf.Responses.from_matrix(both, classes=[0, 1]))
-    one = bf.Responses.from_matrix(np.where(matrix >= 0, 1, -1), classes=[0, 1])
-    assert are_labelling_functions(one)  # silence alone speaks for class 0
-    assert not are_labelling_functions(
-        bf.Responses.from_matrix(np.ones((100, 4), int), classes=[0, 1])
-    )

@@ -11,11 +11,8 @@ from scipy import stats
 from slowly import with_slow
 
 import bayesfuse as bf
-from bayesfuse.decisions.ranks import interval_of_errors, number_of_errors
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
-from bayesfuse.pymc.model import observed
-from bayesfuse.results.compatibility import evenly_spaced_rows
-from bayesfuse.results.contents import joint_labels
+from bayesfuse.pymc.model import observed, parameter_variables
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -56,16 +53,24 @@ def test_items_are_ranked_by_what_is_asked():
     assert np.allclose(by_error["entropy"], stats.entropy(probability, axis=1))
 
 
-def test_number_of_errors_is_that_of_enumeration():
-    error, copies = np.array([0.2, 0.5, 0.05, 0.0]), np.array([1, 2, 3, 4])
-    flat = np.repeat(error, copies)
-    exact = np.zeros(len(flat) + 1)
-    for wrong in product([0, 1], repeat=len(flat)):
-        exact[sum(wrong)] += np.where(wrong, flat, 1 - flat).prod()
-    found = number_of_errors(error, copies)
-    assert np.allclose(found, exact[: len(found)])
-    assert np.allclose(exact[len(found) :], 0)
-    assert number_of_errors(np.zeros(3), np.ones(3, dtype=int)).tolist() == [1]
+def labels_of(probability, **groups):
+    """Return a result of label probabilities alone, (items, classes)."""
+    variables = {"probability": (("item", "class"), probability)}
+    return xr.DataTree.from_dict({"label_posterior": xr.Dataset(variables), **groups})
+
+
+@pytest.mark.parametrize("ci_prob", [0.5, 0.9])
+def test_number_of_errors_is_that_of_enumeration(ci_prob):
+    error = np.repeat([0.2, 0.5, 0.05, 0.0], [1, 2, 5, 2])
+    exact = np.zeros(len(error) + 1)
+    for wrong in product([0, 1], repeat=len(error)):
+        exact[sum(wrong)] += np.where(wrong, error, 1 - error).prod()
+    found = bf.decisions.expected_errors(
+        labels_of(np.column_stack([error, 1 - error])), ci_prob=ci_prob
+    )
+    ends = np.searchsorted(exact.cumsum(), [0.5 - ci_prob / 2, 0.5 + ci_prob / 2])
+    assert [found["low"], found["high"]] == ends.tolist()
+    assert float(found["expected"]) == pytest.approx(error.sum())
 
 
 def interrupted(model):
@@ -104,17 +109,19 @@ def test_an_expected_number_is_inside_its_interval(sparse, kind, ci_prob):
     accepted = bf.decisions.accept_labels(result, 0.2, ci_prob=ci_prob)
     if accepted["expected"] > 0.0:
         assert accepted["low"] < accepted["expected"] < accepted["high"]
-    if joint_labels(result) is not None:
+    if "label_draws" in result.children:
         shares = bf.class_shares(result, ["a", "b"] * 12, ci_prob=ci_prob).shares
         assert (shares["low"] <= shares["share"]).all()
         assert (shares["share"] <= shares["high"]).all()
 
 
 def test_draws_that_all_have_the_same_number_of_errors_do_not_make_it_certain():
-    probability, drawn = np.full((20, 2), [0.75, 0.25]), np.zeros((4, 20), dtype=int)
+    drawn = np.zeros((4, 20), dtype=int)
     drawn[:, :5] = 1
-    low, high, method = interval_of_errors(probability, drawn, (0.025, 0.975))
-    assert low < 5 < high and method == "independent items"
+    joint = xr.Dataset({"label": (("sample", "item"), drawn)})
+    result = labels_of(np.full((20, 2), [0.75, 0.25]), label_draws=joint)
+    found = bf.decisions.expected_errors(result, ci_prob=0.95)
+    assert found["low"] < 5 < found["high"] and found.attrs["method"] == "independent items"
 
 
 def test_expected_errors_agree_with_drawn_ones(fit):
@@ -152,13 +159,17 @@ def with_response(responses, item, rater, label):
     )
 
 
-def joint_by_hand(model, result, item, rater, draws):
+def joint_by_hand(model, result, item, rater):
     """p(class, response) from the evidence of whole tables with each possible response added."""
-    _, observation = observed(model)
+    variable, observation = observed(model)
     responses = observation.responses
     n_classes = responses.n_classes
     joint = np.zeros((n_classes, n_classes))
-    points = list(evenly_spaced_rows(result, model, observation, draws))
+    posterior, names = result["posterior"].dataset, parameter_variables(variable)
+    points = [
+        observation.rows({role: posterior[v.name].values[0, draw] for role, v in names.items()})
+        for draw in range(posterior.sizes["draw"])
+    ]
     for c, label in enumerate(responses.classes):
         table = with_response(responses, item, rater, label)
         gold = {
@@ -179,15 +190,15 @@ def joint_by_hand(model, result, item, rater, draws):
 @pytest.mark.parametrize("of", ["errors", "entropy"])
 def test_value_of_a_response_is_that_of_all_tables_with_it(fit, of):
     model, result = fit
-    _, observation = observed(model)
-    responses = observation.responses
-    found = bf.decisions.value_of_response(result, model, of=of, most=6, draws=3)
+    result = result.isel(chain=[0], draw=slice(0, 3))
+    responses = observed(model)[1].responses
+    found = bf.decisions.value_of_response(result, model, of=of, most=6)
     for item in (0, 17):
         asked = responses.rater[responses.item == item]
         free = [m for m in range(6) if m not in asked]
         value = {}
         for m in free:
-            joint = joint_by_hand(model, result, item, m, 3)
+            joint = joint_by_hand(model, result, item, m)
             label, said = joint.sum(axis=1), joint.sum(axis=0)
             if of == "errors":
                 value[m] = joint.max(axis=0).sum() - label.max()

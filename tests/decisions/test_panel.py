@@ -8,7 +8,7 @@ from refusals import refused
 from scipy.stats import beta
 
 import bayesfuse as bf
-from bayesfuse.decisions import accept_labels, errors_after, next_items
+from bayesfuse.decisions import accept_labels, errors_after
 from bayesfuse.errors import ModelError
 
 
@@ -220,14 +220,16 @@ def a_result(drawn=None, gold=(-1, -1, 1, -1, -1, -1)):
 
 def test_items_to_label_next_are_unknown():
     result = a_result()
-    least = next_items(result, 3, aim="correct")
+    least = bf.decisions.next_items(result, 3, aim="correct")
     assert least["item"].tolist() == ["b", "e", "d"] and least["guess"].tolist() == ["no"] * 3
     np.testing.assert_allclose(least["error"], [0.4, 0.2, 0.03])
+    next_items = bf.decisions.next_items
     seen = [next_items(result, 2, random_seed=seed)["item"].tolist() for seed in range(60)]
     counts = {item: sum(item in chosen for chosen in seen) for item in "abcdef"}
     assert counts["c"] == counts["f"] == 0  # known; without responses
     assert min(counts[item] for item in "abde") > 15  # of 30 expected
-    assert len(next_items(result, 100)) == 4 and len(next_items(result, 100, aim="correct")) == 5
+    assert len(next_items(result, 100)) == 4
+    assert len(next_items(result, 100, aim="correct")) == 5
 
 
 def test_labels_are_accepted_up_to_an_expected_share_of_errors():

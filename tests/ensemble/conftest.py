@@ -1,11 +1,13 @@
 """Answers of few draws, which most tests share."""
 
 import pytest
+from few_draws import few_draws
 
 import bayesfuse as bf
+from bayesfuse.parameters.compiled import without_compilation
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def crowd():
     """Three classes, six raters, of whom some answer each item; and the truth."""
     return bf.datasets.simulate_dawid_skene(40, 6, 3, per_item=5, random_seed=2)
@@ -20,9 +22,9 @@ def shared_errors(monkeypatch):
     monkeypatch.setattr(INDEPENDENCE, 0.0)
 
 
-@pytest.fixture(scope="module")
-def fused(crowd, few_draws):
-    with pytest.MonkeyPatch.context() as patch:
+@pytest.fixture(scope="session")
+def fused(crowd):
+    with few_draws() as patch, without_compilation():
         patch.setattr(INDEPENDENCE, 0.0)
         return bf.fuse(crowd.responses, random_seed=5, minutes=10, progressbar=False)
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,18 +12,15 @@ from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse import models
-from bayesfuse.checks.repeats import part_of
 from bayesfuse.ensemble import schedule
-from bayesfuse.ensemble.candidates import Selection, candidates, sides
+from bayesfuse.ensemble.candidates import candidates, sides
 from bayesfuse.ensemble.evidence import (
     Evidence,
     error_correlation,
     measure_dependence,
 )
-from bayesfuse.ensemble.fits import FITTED, Fit, Fits
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
-from bayesfuse.ensemble.weights import model_weights, weigh, why_less
 from bayesfuse.numerics.threads import check
 from bayesfuse.pymc.model import observed
 
@@ -127,11 +124,18 @@ def test_code_builds_the_model_it_shows(responses):
 
 
 def test_rules_have_their_model_and_fewer_votes_where_none_is_for_a_class():
-    votes = np.where(np.random.default_rng(1).random((100, 4)) < 0.3, [0, 1, 0, 1], -1)
-    both = bf.Responses.from_matrix(votes, classes=[0, 1])
-    one = bf.Responses.from_matrix(np.where(votes >= 0, 1, -1), classes=[0, 1])
-    assert chosen(responses=both) == ["LabellingFunctions"]
+    """Rules vote for one class each, and on few items."""
+    rng = np.random.default_rng(1)
+    votes = np.where(rng.random((100, 4)) < 0.3, [0, 1, 0, 1], -1)
+    table = partial(bf.Responses.from_matrix, classes=[0, 1])
+    both, one = table(votes), table(np.where(votes >= 0, 1, -1))
+    assert chosen(responses=both) == chosen(responses=one) == ["LabellingFunctions"]
     assert candidates(Inputs(responses=one))[0].votes < candidates(Inputs(responses=both))[0].votes
+    often, of_two_classes = votes.copy(), votes.copy()
+    often[:, :2], often[:60, 2:] = [0, 1], [0, 1]
+    of_two_classes[votes == 0] = rng.integers(0, 2, (votes == 0).sum())
+    for labels in (often, of_two_classes, np.ones((100, 4), int)):
+        assert "LabellingFunctions" not in chosen(responses=table(labels))
 
 
 def test_silence_and_statements_get_models_that_take_them(responses):
@@ -289,37 +293,6 @@ def test_too_little_shows_nothing(matrix):
     assert found.groups == {} and found.independence < 0.1
 
 
-def test_parts_have_known_items_and_every_rater():
-    rng = np.random.default_rng(6)
-    responses = bf.datasets.simulate_dawid_skene(300, 60, 3, per_item=4, random_seed=6).responses
-    part = part_of(responses, 100, rng, known=responses.items[:2])
-    assert set(responses.items[:2]) <= set(part.items)
-    assert (np.bincount(part.rater, minlength=60) > 0).all()
-    assert 100 <= part.n_responses < 500
-    assert part_of(responses, 1200, rng) is responses
-
-
-def test_models_that_predict_far_worse_have_no_weight():
-    one = bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=7).responses
-    quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
-    good = bf.sample(bf.models.ItemTypes(one), 40, tune=20, chains=2, **quiet)
-    other = bf.sample(bf.models.DawidSkene(one), 40, tune=20, chains=2, **quiet)
-    worse = good.copy(deep=True)
-    for behind, weights in ((0.02, [0.5, 0.5]), (0.05, [2 / 3, 1 / 3]), (0.2, [1.0, 0.0])):
-        own = good["log_likelihood"].to_dataset() - behind * one.n_responses / one.n_items
-        worse["log_likelihood"] = own
-        found = model_weights({"good": good, "worse": worse}, one)
-        np.testing.assert_allclose(found["weight"], weights, rtol=1e-6)
-        table = found.to_dataframe().assign(outcome="fitted")
-        told = [why_less(table, name, Inputs(one)) for name in ("good", "worse")]
-        assert ["lower" in words for words in told] == [False, behind > 0.03]
-        gap = found["elpd"].values[0] - found["elpd"].values[1]
-        assert gap == pytest.approx(behind * one.n_responses)
-        other["log_likelihood"] = good["log_likelihood"].to_dataset() + one.n_responses
-        found = model_weights({"worse": worse, "other": other}, one)
-        np.testing.assert_allclose(found["weight"], [0.5, 0.5])  # of another kind
-
-
 @pytest.fixture
 def watch(monkeypatch):
     now = [0.0]
@@ -353,33 +326,6 @@ def test_nothing_where_nothing_can_be_said(watch, monkeypatch, capsys, shown):
         progress.say("comparing raters")
     printed = capsys.readouterr()
     assert printed.out == printed.err == ""
-
-
-def test_weights_of_sides_add_up():
-    """Sides share by the evidence, models within: votes by their side, missing sides to others."""
-    one = bf.datasets.simulate_dawid_skene(40, 5, 2, random_seed=7).responses
-    planned = sides(Inputs(one), Evidence(0.01, 0.01))
-    share = planned[0].weight
-    assert 0.5 < share < 0.9
-    quiet = {"random_seed": 1, "progressbar": False, "quiet": True}
-    results = {}
-    for side in planned:
-        for member in side.candidates:
-            model = member.build(Inputs(one))
-            results[member.name] = bf.sample(model, 40, tune=20, chains=2, **quiet)
-    fits = Fits(Inputs(one), [fit_of(c, results[c.name]) for s in planned for c in s.candidates])
-    weights = weigh(fits, Selection(Inputs(one), planned), Evidence())["weight"].to_series()
-    independent = [member.name for member in planned[0].candidates]
-    assert weights.sum() == pytest.approx(1.0)
-    assert weights[independent].sum() == pytest.approx(share * 0.99)
-    assert weights["vote shares"] == pytest.approx(share * 0.01 + (1 - share) * 0.05)
-    alone = replace(fits, tried=fits.tried[2:])
-    weights = weigh(alone, Selection(Inputs(one), planned), Evidence())["weight"].to_series()
-    assert weights["vote shares"] == pytest.approx(0.05) and "independent errors" not in weights
-
-
-def fit_of(candidate, result):
-    return Fit(candidate, FITTED, result=result)
 
 
 @pytest.mark.slow

@@ -7,12 +7,11 @@ from importlib import import_module
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.ensemble import combine, diagnostics, fits, schedule
+from bayesfuse.ensemble.schedule import Schedule, Size
 from bayesfuse.errors import ImpossibleDataError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws", "shared_errors")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
-fuse_module = import_module("bayesfuse.ensemble.fuse")  # the package's name is that of the function
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def fitted(fused, unchecked, monkeypatch):
             name, result = next(each)
             return others[name]() if name in others else result
 
-        monkeypatch.setattr(fits, "sample", sample)
+        monkeypatch.setattr("bayesfuse.ensemble.fits.sample", sample)
 
     return let
 
@@ -47,8 +46,8 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
 
 def test_an_interrupted_fit_with_enough_draws_is_kept(crowd, fitted, monkeypatch):
     fitted()
-    monkeypatch.setattr(schedule.Schedule, "size", lambda *_: schedule.Size(999, 9))
-    monkeypatch.setattr(fits, "MIN_DRAWS", 5)
+    monkeypatch.setattr(Schedule, "size", lambda *_: Size(999, 9))
+    monkeypatch.setattr("bayesfuse.ensemble.fits.MIN_DRAWS", 5)
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
     assert told.attrs["models"] == ["consensus", "vote shares"]
@@ -79,7 +78,7 @@ def test_a_press_that_a_complete_fit_does_not_notice_ends_the_others(crowd, fuse
 def test_a_press_after_the_fits_loses_nothing(crowd, fitted, press, monkeypatch, step):
     fitted()
     if step != "check_model":  # these are completed
-        module = fuse_module if step == "weigh" else combine
+        module = import_module(f"bayesfuse.ensemble.{'fuse' if step == 'weigh' else 'combine'}")
         last = getattr(module, step)
         monkeypatch.setattr(module, step, lambda *args: (press(), last(*args))[1])
     else:  # and in a kernel of a check it is another error
@@ -90,7 +89,7 @@ def test_a_press_after_the_fits_loses_nothing(crowd, fitted, press, monkeypatch,
             except KeyboardInterrupt as error:
                 raise SystemError("a kernel returned a result with an exception set") from error
 
-        monkeypatch.setattr(diagnostics, "check_model", check)
+        monkeypatch.setattr("bayesfuse.ensemble.diagnostics.check_model", check)
     told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1
     assert len(told.attrs["models"]) == 4

@@ -11,22 +11,10 @@ from refusals import refused
 from rules import rules
 
 import bayesfuse as bf
-from bayesfuse.ensemble import schedule
-from bayesfuse.ensemble.advice import table_advice
-from bayesfuse.ensemble.average import SHARED, mixture
-from bayesfuse.ensemble.diagnostics import (
-    chain_findings,
-    check_model,
-    label_precision,
-    rule_findings,
-)
-from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.ensemble.narrative import word
-from bayesfuse.errors import ModelError, QuickAnswerWarning
+from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
-SILENT = {"progressbar": False, "quiet": True}
 
 
 def probabilities(result):
@@ -88,20 +76,9 @@ def test_tables_of_labels_and_raters(fused, crowd):
     assert np.allclose(raters.filter(regex=r"^bias\[\d\]$").sum(axis=1), 0)
 
 
-def test_models_have_draws_in_proportion_to_their_weights():
-    results = {
-        name: xr.DataTree.from_dict(
-            {"posterior": xr.Dataset({"prevalence": (("chain", "draw", "class"), draws)})}
-        )
-        for name, draws in (("one", np.zeros((2, 30, 3))), ("other", np.ones((1, 50, 3))))
-    }
-    drawn = mixture(results, {"one": 0.3, "other": 1.2}, np.random.default_rng(1))["prevalence"]
-    assert drawn.shape == (4, 250, 3) and drawn.values.sum() == 3 * 800
-
-
 def test_draws_are_of_the_mixture(fused):
     models = fused["models"].children.values()
-    for name in SHARED:
+    for name in fused["posterior"].data_vars:
         mean = np.mean([own["posterior"][name].mean(("chain", "draw")) for own in models], axis=0)
         spread = fused["posterior"][name].std(("chain", "draw")).values
         error = np.abs(fused["posterior"][name].mean(("chain", "draw")).values - mean)
@@ -212,13 +189,13 @@ def test_oddities_of_a_table_are_pointed_out():
     names[0, 0] = "yes "
     with pytest.warns(UserWarning, match="differ only in case, spaces"):
         table = bf.Responses.from_matrix(names)
-    (words,) = table_advice(table)
+    (words,) = bf.checks.identifiability(table).problems
     assert "count as 2 different classes: 'yes' (" in words and "'yes ' (1)" in words
     names[0, 0] = "no"
-    assert table_advice(bf.Responses.from_matrix(names)) == []
+    assert bf.checks.identifiability(names).problems == []
     frame = bf.Responses.from_matrix(names).to_frame()
     again = bf.Responses.from_long(pd.concat([frame, frame.head(2)]))
-    assert "Check that 2 responses are not copies" in table_advice(again)[0]
+    assert "Check that 2 responses are not copies" in bf.checks.identifiability(again).problems[0]
 
 
 def test_rules_get_the_model_of_rules(unchecked):
@@ -230,11 +207,8 @@ def test_rules_get_the_model_of_rules(unchecked):
     assert "cannot be told from guessing" not in "".join(told.advice)
     frame = table.to_frame()
     copied = frame[frame["rater"] == frame["rater"].iloc[0]].assign(rater=99)
-    model = bf.models.LabellingFunctions(pd.concat([frame, copied]), dispersion=3.0)
-    result = bf.sample(model, 20, tune=20, chains=1, random_seed=1, **SILENT)
-    near, dependent = word(rule_findings(result))
-    assert re.fullmatch(r"Near copies count as one rule: \d = 99\.", near)
-    assert "Votes are 3.0 times as dispersed" in dependent
+    found = "".join(bf.fuse(pd.concat([frame, copied]), **QUIET).checks)
+    assert re.search(r"Near copies count as one rule: \d = 99\.", found), found
 
 
 @pytest.mark.parametrize("kind", ["silence", "stated", "counts"])
@@ -255,6 +229,8 @@ def test_other_tables(crowd, unchecked, kind):
         refused("not on a graph, of counts", told.raters, by=[0, 0, 1])
     else:
         assert told.attrs["models"] == ["Dawid–Skene", "vote shares"]
+        no_time = r"No time was left for .*item_difficulty.*: give more.*\(--time\)\."
+        assert re.search(no_time, told.checks[-1])
 
 
 def test_too_little_time_gives_vote_shares(crowd):
@@ -315,31 +291,62 @@ def test_vote_shares_know_of_which_responses_they_are():
     assert bf.decisions.item_grades(votes).sizes["item"] == 20
 
 
-def test_chains_that_disagree_about_labels_are_seen(fused):
-    """Two of three items are the same in all chains; the third is class 1 in one chain of four."""
-    labels = np.zeros((400, 3), dtype=int)
-    labels[::2, 1], labels[:100, 2] = 1, 1
-    pair = ("item", "class")
-    posterior = {"probability": (pair, np.full((3, 2), 0.5)), "mcse": (pair, np.zeros((3, 2)))}
-    parts = {
-        "posterior": xr.Dataset({"prevalence": (("chain", "draw"), np.zeros((4, 200)))}),
-        "label_posterior": xr.Dataset(posterior, {"class": [0, 1]}),
-        "label_draws": xr.Dataset({"label": (("sample", "item"), labels)}),
-    }
-    error, rhat = label_precision(xr.DataTree.from_dict(parts))
-    assert np.isnan(rhat[0]) and 0.9 < rhat[1] < 1.001 and rhat[2] == np.inf
-    (sentence,) = word(chain_findings(error, rhat))
-    assert sentence.startswith("Of 33% of the items")
-    assert not chain_findings(error[:2], rhat[:2])
-    assert chain_findings(np.array([0.0, 0.03]), rhat[:2])
-    assert chain_findings(np.array([np.nan]), rhat[:1])
+@pytest.mark.usefixtures("shared_errors")
+def test_chains_that_disagree_about_labels_are_seen(fused, crowd, unchecked, monkeypatch):
+    """A third of the items are of one class in all chains but the last."""
     fitted = fused["comparison"].dataset.to_dataframe().drop("vote shares")
     assert (fitted["mcse"] > 0).all() and (fitted["rhat"] > 0.9).all()
+    results = iter([result.copy(deep=True) for result in fused["models"].children.values()])
+
+    def sample(*_, **__):
+        result = next(results)
+        labels = result["label_draws"]["label"].values
+        labels[:, ::3], labels[-len(labels) // 4 :, ::3] = 0, 1
+        return result
+
+    monkeypatch.setattr("bayesfuse.ensemble.fits.sample", sample)
+    told = bf.fuse(crowd.responses, **QUIET)
+    assert (told["comparison"]["rhat"].to_series().drop("vote shares") == np.inf).all()
+    found = re.match(r"consensus: Of (\d+)% of the items, .* the R-hat", told.checks[0])
+    assert int(found[1]) >= 35
 
 
-def test_checks_without_time_are_named(fused, crowd):
-    spent, own = schedule.Schedule(1e-9), fused["models/consensus"]
-    _, sentence = word(check_model(own, None, Inputs(crowd.responses), 1, spent))
-    assert re.fullmatch(
-        r"No time was left for .*item_difficulty.*: give more.*\(--time\)\.", sentence
-    )
+def test_weights_of_sides_add_up(crowd, unchecked, monkeypatch):
+    """Sides share by the evidence, models within: votes by their side, missing sides to others."""
+    monkeypatch.setattr("bayesfuse.ensemble.evidence.Evidence.independence", 0.7)
+    weights = bf.fuse(crowd.responses, **QUIET)["comparison"]["weight"].to_series()
+    independent = [name for name in weights.index if name.startswith("independent")]
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[independent].sum() == pytest.approx(0.7 * 0.99)
+    assert weights["vote shares"] == pytest.approx(0.7 * 0.01 + 0.3 * 0.05)
+
+    def sample(model, *sizes, **settings):
+        if isinstance(model, bf.models.DawidSkene):
+            raise ImpossibleDataError("No class is possible. Got: item 3.")
+        return bf.sample(model, *sizes, **settings)
+
+    monkeypatch.setattr("bayesfuse.ensemble.fits.sample", sample)
+    weights = bf.fuse(crowd.responses, **QUIET)["comparison"]["weight"].to_series()
+    assert weights["vote shares"] == pytest.approx(0.05)
+
+
+@pytest.mark.usefixtures("shared_errors")
+@pytest.mark.parametrize(("behind", "weight"), [(0.02, 1.0), (0.05, 0.5), (0.2, 0.0)])
+def test_models_that_predict_far_worse_have_no_weight(
+    fused, crowd, unchecked, monkeypatch, behind, weight
+):
+    """By the log predictive density per response."""
+    results = [result.copy(deep=True) for result in fused["models"].children.values()]
+    best, n_items = results[0]["log_likelihood"].dataset, crowd.responses.n_items
+    for result in results:
+        result["log_likelihood"] = xr.DataTree(best)
+    lower = best - behind * crowd.responses.n_responses / n_items
+    results[1]["log_likelihood"] = xr.DataTree(lower)
+    each = iter(results)
+    monkeypatch.setattr("bayesfuse.ensemble.fits.sample", lambda *_, **__: next(each))
+    table = bf.fuse(crowd.responses, **QUIET)["comparison"].to_dataset().to_dataframe()
+    expected = np.array([1.0, weight, 1.0, 0.0]) * 0.95 / (2.0 + weight) + [0, 0, 0, 0.05]
+    np.testing.assert_allclose(table["weight"], expected, rtol=1e-6)
+    assert ("lower" in table["why"].iloc[1]) == (behind > 0.03)
+    gap = table["elpd"].iloc[0] - table["elpd"].iloc[1]
+    assert gap == pytest.approx(behind * crowd.responses.n_responses)

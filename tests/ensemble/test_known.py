@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from refusals import refused, refused_table
+from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.ensemble.inputs import Inputs, hold_out_gold, mend_tags
@@ -137,7 +138,7 @@ def test_chosen_items_are_noticed():
         assert ("look chosen" in quick.overview()) == said
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("known", with_slow([False, True], True))
 def test_an_answer_is_a_result_also_after_loading(known, fused, told, crowd, tmp_path):
     answer = told if known else fused
     answer.to_netcdf(tmp_path / "answer.nc")

@@ -5,9 +5,8 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.ensemble.candidates import sides
-from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.evidence import Evidence, OrderEvidence, measure_order
 from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.ensemble.order import OrderEvidence, measure_order, some_sequences, stack
 
 
 def chain_of_labels(seed=1, n_items=600, n_raters=5, stay=0.9):
@@ -38,19 +37,11 @@ def test_order_helps_in_a_chain_and_not_where_items_are_shuffled(chain, raters):
     assert without.gain < 2 * without.error and without.weight < 0.6
 
 
-def test_equal_predictions_have_equal_weight():
-    first, second = np.random.default_rng(1).uniform(0.1, 1.0, (2, 500))
-    assert stack(first, first) == pytest.approx(0.5)
-    assert stack(first, second) + stack(second, first) == pytest.approx(1.0, abs=1e-3)
-    assert stack(first, first / 10) > 0.95
-
-
-def test_evidence_is_of_whole_sequences(chain, monkeypatch):
-    responses, sequences = chain
-    monkeypatch.setattr("bayesfuse.ensemble.order.MAX_RESPONSES", 600)
-    part, order = some_sequences(responses, sequences)
-    assert 600 <= part.n_responses < responses.n_responses
-    assert set(order.lengths.tolist()) == {60} and order.n_items == part.n_items
+def test_evidence_may_be_of_some_sequences(chain, monkeypatch):
+    whole = measure_order(*chain, "confusion")
+    monkeypatch.setattr("bayesfuse.ensemble.order.MAX_RESPONSES", 1500)
+    part = measure_order(*chain, "confusion")
+    assert part.error > whole.error and abs(part.gain - whole.gain) < 5 * part.error
 
 
 def test_models_with_order_have_the_weight_of_the_order(chain):

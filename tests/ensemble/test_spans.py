@@ -6,10 +6,8 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.ensemble.evidence import SPAN_THRESHOLD, correlation_along
-from bayesfuse.ensemble.weights import model_weights
 from bayesfuse.errors import CollapseWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov
-from bayesfuse.results.collapse import lost_spans
 
 TAGS = ["O", "B", "I"]
 
@@ -54,14 +52,15 @@ def test_errors_of_missed_spans_go_on(given):
 def test_spans_are_lost_below_half_of_what_raters_mark(given):
     responses, _, truth = given
     share = np.mean(responses.label > 0)
+    point = bf.find_map(DawidSkene(responses))
     for factor, lost in ((0.4, True), (0.6, False), (2.0, False)):
-        each = np.tile([1 - factor * share, factor * share, 0.0], (len(truth), 1))
-        found = lost_spans(each, responses)
-        assert (found is not None) == lost
-        if lost:
-            np.testing.assert_allclose(found, [factor * share, share])
-    other = bf.Responses.from_long(responses.to_frame().replace({"B": "X"}))
-    assert lost_spans(np.tile([1.0, 0.0, 0.0], (len(truth), 1)), other) is None
+        expected = np.tile([1 - factor * share, factor * share, 0.0], (len(truth), 1))
+        point["label_posterior"]["probability"][:] = expected
+        verdict = bf.checks.collapse(point).attrs["verdict"]
+        shares = (
+            f"{factor * share:.2%} of the items are expected in spans, and raters put {share:.2%}"
+        )
+        assert (f"Labels have lost spans: {shares}" in verdict) == lost
 
 
 @pytest.mark.slow
@@ -70,10 +69,6 @@ def test_a_chain_that_lost_spans_has_no_weight(given):
     short = {"tune": 50, "chains": 2, "random_seed": 1, "progressbar": False}
     with pytest.warns(CollapseWarning, match=r"lost spans: 0\.\d+% of the items .*DawidSkene"):
         chain = bf.sample(HiddenMarkov(responses, sequences, raters="sequential"), 50, **short)
-    alone = bf.sample(DawidSkene(responses), 50, **short)
-    found = model_weights({"chain": chain, "alone": alone}, responses)
-    np.testing.assert_allclose(found["weight"], [0.0, 1.0])
-    assert model_weights({"chain": chain}, responses)["weight"][0] == 1.0
     fused = bf.fuse(
         responses, sequences=sequences, draws=50, checks=False, random_seed=1, progressbar=False
     )

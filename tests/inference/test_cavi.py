@@ -15,7 +15,6 @@ import bayesfuse as bf
 from bayesfuse.inference import cavi, em
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, LatentGroup
-from bayesfuse.parameters.contract import REAL, Parameter
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.testing import assert_close
 
@@ -313,19 +312,6 @@ def test_starts_stay_within_the_support_of_variables_without_a_transform():
         bf.build.observe(UNANIMOUS, labels=bf.build.Independent(prevalence), raters=channel)
     result = bf.sample(model, 5, tune=3, chains=2, cores=1, **SEEDED)
     assert (result["posterior"]["sd"] > 0).all()
-
-
-def test_what_a_factor_declares_is_checked():
-    class Silent(bf.build.OneCoin):
-        declared = ()
-
-    class Lost(bf.build.OneCoin):
-        declared = (Parameter("accuracy", REAL, ("camera",)),)
-
-    with pm.Model():
-        labels = bf.build.Independent(np.ones(2) / 2)
-        for kind, rule in ((Silent, "must declare all its parameters"), (Lost, "camera")):
-            refused(rule, bf.build.observe, UNANIMOUS, labels=labels, raters=kind(np.full(3, 0.8)))
 
 
 N_ITEMS, N_RATERS = 90, 6

@@ -18,9 +18,6 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, LatentGroup, MarkovRandomField
 from bayesfuse.numerics import rows
 from bayesfuse.numerics.kernels import kernel
-from bayesfuse.pymc.model import observed
-from bayesfuse.results.compatibility import parameters
-from bayesfuse.results.label_summary import LabelSummary
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -197,10 +194,6 @@ def test_labels_drawn_next_to_nuts_are_those_of_the_result():
     assert (np.abs(one["probability"] - exact) < 5 * one["mcse"]).all()
     kept = result["label_draws"]["label"]
     assert dict(kept.sizes) == {"chain": 2, "draw": 1000, "item": 6}
-    # labels and parameters are those of the same draws
-    again = LabelSummary(observed(model)[1])
-    again.compute(parameters(result, model), labels=kept.values)
-    assert np.allclose(again.log_likelihood["responses"], result["log_likelihood"]["responses"])
 
 
 @pytest.fixture(scope="module")

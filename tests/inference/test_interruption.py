@@ -18,7 +18,6 @@ import pytest
 import bayesfuse as bf
 from bayesfuse.numerics import threads
 from bayesfuse.numerics.threads import Interruption, TimeIsUp, check, deadline, extension
-from bayesfuse.results.label_summary import LabelSummary
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -190,7 +189,8 @@ def test_draws_until_a_deadline_have_labels(model):
 def test_a_press_after_sampling_thins_what_follows(model, handled, monkeypatch):
     """Label probabilities are those of some draws, and log likelihoods are left out."""
     monkeypatch.setattr("bayesfuse.inference.mcmc.adds_labels", lambda *_: False)
-    compute, calls = LabelSummary.compute, []
+    summary = sys.modules["bayesfuse.results.label_summary"].LabelSummary
+    compute, calls = summary.compute, []
 
     def pressed(*arguments, seconds, **others):
         calls.append(seconds)
@@ -198,7 +198,7 @@ def test_a_press_after_sampling_thins_what_follows(model, handled, monkeypatch):
             press()
         return compute(*arguments, seconds=1e-9, **others)
 
-    monkeypatch.setattr(LabelSummary, "compute", pressed)
+    monkeypatch.setattr(summary, "compute", pressed)
     result = bf.sample(model, 400, chains=2, random_seed=1, **QUIET)
     assert len(calls) == 2 and calls[0] == math.inf > calls[1]
     assert result.attrs["interrupted"] == 1 and result.attrs["missing"] == "log_likelihood"

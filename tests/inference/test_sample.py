@@ -12,7 +12,6 @@ import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, IncompleteWarning, ModelError
 from bayesfuse.inference import chains
 from bayesfuse.models import DawidSkene
-from bayesfuse.results import draws
 
 QUIET = {"progressbar": False, "quiet": True}
 PARAMETERS = ["prevalence", "confusion", "sensitivity", "specificity"]
@@ -200,7 +199,7 @@ def test_interrupted_chains_say_so_and_have_the_log_likelihood_of_their_draws(
     small_model, monkeypatch, caplog
 ):
     monkeypatch.setattr(chains, "SLICE", 0.0)
-    monkeypatch.setattr(draws, "MAX_VALUES", 2 * 100 * 62)
+    monkeypatch.setattr("bayesfuse.results.draws.MAX_VALUES", 2 * 100 * 62)
     settings = {"tune": 5, "chains": 2, "cores": 1, "random_seed": 1}
     whole = bf.sample(small_model, 101, **settings, **QUIET)
     assert "log_likelihood" not in whole.children and whole.attrs["interrupted"] == 0

@@ -10,11 +10,9 @@ from slowly import with_slow
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.inference import em, start
-from bayesfuse.inference.gradients import start_at
-from bayesfuse.inference.mcmc import ChainInitializer
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.start import find_start, majority
-from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
+from bayesfuse.models import DawidSkene
 from bayesfuse.parameters.dirichlet import Dirichlet
 
 CHANNELS = ["confusion", "class", "coin"]
@@ -109,10 +107,10 @@ def test_starts_record_why_there_are_no_moments(small, monkeypatch):
     def refuse(*args, **kwargs):
         raise ImpossibleDataError("as it were")
 
-    monkeypatch.setattr(start, "by_moments", refuse)
+    monkeypatch.setattr("bayesfuse.inference.start.by_moments", refuse)
     begun = start_of(small)
     assert (begun.method, begun.left_out) == ("majority", "as it were")
-    monkeypatch.setattr(em, "fit", refuse)
+    monkeypatch.setattr("bayesfuse.inference.em.fit", refuse)
     with pytest.raises(ImpossibleDataError):
         start_of(small)
 
@@ -161,8 +159,6 @@ def test_degenerate_tables_have_a_start(n_classes, name, raters):
         assert np.allclose(np.exp(rows).sum(axis=-1), 1)
     alone = find_start(seen, prior, "majority").polished["majority"].trace[-1]
     assert begun.polished[begun.method].trace[-1] >= alone
-    drawn = ChainInitializer(plan, "moments").rows(np.random.default_rng(1))
-    assert all(np.isfinite(rows).all() for rows in drawn.values())
     assert ("moments" in begun.polished) != bool(begun.left_out)
 
 
@@ -191,7 +187,7 @@ def test_majority_vote_shares_ties_and_uses_gold(small):
 def test_a_sample_of_many_responses_is_as_good_as_all(monkeypatch):
     made = bf.datasets.simulate_dawid_skene(3000, 8, 3, prevalence=[0.5, 0.3, 0.2], random_seed=2)
     all_of_them = start_of(made.responses)
-    monkeypatch.setattr(start, "FIRST_CHUNK", 2000)
+    monkeypatch.setattr("bayesfuse.inference.start.FIRST_CHUNK", 2000)
     part = start_of(made.responses)
     for begun in (all_of_them, part):
         assert np.abs(np.exp(begun.rows["confusion"]) - made.confusion).max() < 0.12
@@ -212,42 +208,14 @@ def test_classes_are_named_by_the_most_probable_permutation():
         assert tuple(start._permutation(counts, prior)) == max(height, key=height.get)
 
 
-RESPONSES = bf.datasets.simulate_dawid_skene(30, 5, 3, random_seed=2).responses
-TWO = bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=3).responses
-MODELS = {
-    "rows": lambda: DawidSkene(RESPONSES),
-    "zeros": lambda: HiddenMarkov(
-        RESPONSES,
-        bf.Sequences.from_lengths([10] * 3),
-        transition_prior=np.array([[2.0, 1, 0], [1, 2, 1], [1, 1, 2]]),
-    ),
-    "numbers": lambda: DawidSkene(TWO, raters="coin"),
-    "groups": lambda: LatentGroup(TWO, groups="posterior"),
-}
-
-
-@pytest.mark.parametrize("name", with_slow(MODELS, "groups"))
-def test_initial_values_are_the_initial_rows(name):
-    """Chains of sweeps begin at rows, those of PyMC at values of its variables."""
-    plan = make_plan(MODELS[name]())
-    begun = ChainInitializer(plan, "majority")
-    rows, values = (get(np.random.default_rng(1)) for get in (begun.rows, begun.values))
-    again = start_at(plan, values).rows
-    for block in plan.all_blocks:
-        own = block.support.from_kernel(rows[block.parameter])
-        np.testing.assert_allclose(values[block.variable.name], own, rtol=1e-9, atol=1e-12)
-        same = block.support.from_kernel(again[block.parameter])
-        np.testing.assert_allclose(same, own, rtol=1e-9, atol=1e-12)
-
-
 def test_pooled_chains_begin_at_the_labels_of_the_start():
     """Three good raters among nine, who are alike in the prior: its rows would mix up labels."""
     good = np.array([[0.97, 0.03], [0.05, 0.95]])
     rows = np.stack([good] * 3 + [np.full((2, 2), 0.5)] * 6)
     made = bf.datasets.simulate_dawid_skene(1500, 9, 2, confusion=rows, random_seed=3)
-    plan = make_plan(DawidSkene(made.responses, pooled=True))
-    drawn = ChainInitializer(plan, "moments").rows(np.random.default_rng(1))
-    found = np.exp(np.diagonal(drawn["confusion"], axis1=1, axis2=2)[:3])
+    model = DawidSkene(made.responses, pooled=True)
+    drawn = bf.sample(model, 1, tune=0, chains=1, random_seed=1, progressbar=False, quiet=True)
+    found = np.diagonal(drawn["posterior"]["confusion"].values[0, 0], axis1=1, axis2=2)[:3]
     size = np.bincount(made.truth).min()
     error = np.sqrt(2 * 0.05 * 0.95 / size)  # that of the table, and of a draw
     assert (np.abs(found - [0.97, 0.95]) < 5 * error).all()

@@ -13,7 +13,7 @@ import bayesfuse as bf
 from bayesfuse.errors import PoorFitWarning
 from bayesfuse.inference import cavi
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
-from bayesfuse.results import natural
+from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
 
 # Small tables: what most tests here ask is not how near a fit is to the posterior.
 pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.PoorFitWarning")
@@ -50,15 +50,28 @@ def update(result, batch, **kwargs):
     return bf.update(result, batch, draws=20, random_seed=1, **kwargs)
 
 
-def posteriors(result):
-    return {name: each.posterior for name, each in natural.read(result).items()}
+def rows_of(result, which=""):
+    """Return Dirichlet posteriors that a fit holds by parameter, or with "prior_" the priors."""
+    held, found = result["fit"].dataset, {}
+    for name in ("prevalence", "population_prevalence", "initial", "transition", "confusion"):
+        if f"{name}_concentration" in held:
+            concentration = held[f"{name}_{which}concentration"].values
+            shares = held.get(f"{name}_{which}log_share")
+            mixed = shares is not None
+            found[name] = (
+                DirichletMixture(shares.values, concentration)
+                if mixed
+                else Dirichlet(concentration)
+            )
+    assert found
+    return found
 
 
 def same(one, other, rtol=1e-9):
-    for name, rows in posteriors(one).items():
+    for name, rows in rows_of(one).items():
         for of in ("concentration", "shares"):  # shares: of mixtures
             if hasattr(rows, of):
-                wanted = getattr(posteriors(other)[name], of)
+                wanted = getattr(rows_of(other)[name], of)
                 np.testing.assert_allclose(getattr(rows, of), wanted, rtol=rtol)
 
 
@@ -141,8 +154,9 @@ def test_every_statement_counts_once():
     probability = np.random.default_rng(1).dirichlet([2, 1], size=(8, 2))
     stated = bf.Responses.from_probabilities(probability, raters=["a", "b"])
     one, two = parts(stated, [5, 3])
-    rows = natural.read(update(fit(DawidSkene(one)), two))["confusion"]
-    counts = (rows.posterior - rows.prior).sum(axis=(1, 2))
+    found = update(fit(DawidSkene(one)), two)
+    prior, posterior = (rows_of(found, which)["confusion"] for which in ("prior_", ""))
+    counts = (posterior - prior).sum(axis=(1, 2))
     np.testing.assert_allclose(counts, [8, 8], rtol=1e-9)
 
 
@@ -220,9 +234,9 @@ def test_forgetting_discounts_all_that_was_counted(name, made, days):
         left, found = 1 - forgetting, alone[0]
         for day, known, more in zip(days[1:], own[1:], given[1:], strict=True):
             found = update(found, day, gold=known, forgetting=forgetting, **more)
-        for parameter, rows in posteriors(found).items():
-            prior = natural.read(alone[0])[parameter].prior
-            one, two, three = (posteriors(each)[parameter] - prior for each in alone)
+        for parameter, rows in rows_of(found).items():
+            prior = rows_of(alone[0], "prior_")[parameter]
+            one, two, three = (rows_of(each)[parameter] - prior for each in alone)
             wanted = prior.plus(left**2 * one + left * two + three)
             np.testing.assert_allclose(rows.concentration, wanted.concentration, rtol=1e-9)
             if hasattr(rows, "log_shares"):
@@ -236,10 +250,11 @@ def test_what_is_left_is_the_prior_of_the_next_responses(days, forgetting, monke
     """A fit of these alone under a power prior, whose counts are those of the fit so far."""
     monkeypatch.setattr(cavi, "fit", partial(cavi.fit, tolerance=1e-13))
     first = fit(DawidSkene(days[0]))
+    before = rows_of(first, "prior_")
     priors = {
-        f"{name}_prior": each.prior.concentration
-        + (1 - forgetting) * (each.posterior.concentration - each.prior.concentration)
-        for name, each in natural.read(first).items()
+        f"{name}_prior": forgetting * before[name].concentration
+        + (1 - forgetting) * rows.concentration
+        for name, rows in rows_of(first).items()
     }
     found = update(first, days[1], forgetting=forgetting)
     same(found, fit(DawidSkene(days[1], **priors)), 1e-4)

@@ -13,7 +13,6 @@ from scipy import stats
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError, PoorFitWarning
-from bayesfuse.inference import gaussian
 from bayesfuse.inference.cavi import pareto_shape
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 
@@ -199,7 +198,7 @@ def test_a_fit_that_ends_early_says_so(small_model):
 
 @pytest.mark.slow
 def test_an_advi_that_ends_early_or_leaves_the_finite_numbers_says_so(small_model, monkeypatch):
-    monkeypatch.setattr(gaussian, "WINDOW", 10)
+    monkeypatch.setattr("bayesfuse.inference.gaussian.WINDOW", 10)
     with pytest.warns(PoorFitWarning):
         bf.fit(small_model, "advi", iterations=12, random_seed=1, **QUIET)
     with pytest.raises(ModelError, match="bound must stay finite"):

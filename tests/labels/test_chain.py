@@ -3,17 +3,15 @@
 import numpy as np
 import pytensor.tensor as pt
 import pytest
-from random_chains import random_chain, random_log_lik, shares, shuffled
+from random_chains import random_chain, random_log_lik, relative, shares, shuffled
 
 import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError, ResponsesError
-from bayesfuse.labels import forward_backward
-from bayesfuse.labels.chain import soft_counts, stationary
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import ResponseModel
 from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, enumerate_labels
-from bayesfuse.testing.factors import relative
 
+CHAIN = bf.build.MarkovChain(None, None, None)
 LENGTHS = {2: [3, 1, 4], 3: [1, 3, 2], 5: [3, 1]}
 
 
@@ -104,18 +102,12 @@ def test_sequences_that_underflow_are_repeated_in_logarithms(case):
         exact, total = slowly(initial, transition, log_lik)
     place, start = np.arange(len(log_lik)), np.array([0, len(log_lik)])
     likelihood, log_scale = relative(log_lik)
-    found = forward_backward.marginal(initial, transition, likelihood, log_scale, place, start)
-    assert found[0] == pytest.approx(total, rel=1e-12)
-    assert_close(found[2], exact, "label probability", atol=1e-10)
+    rows, structure = (initial, transition), (place, start)
+    found = CHAIN.marginal(rows, likelihood, log_scale, structure)
+    assert found.total == pytest.approx(total, rel=1e-12)
+    assert_close(found.probability, exact, "label probability", atol=1e-10)
     rng = np.random.default_rng(0)
-    drawn = np.array(
-        [
-            forward_backward.draw_labels(
-                initial, transition, likelihood, rng.random(len(log_lik)), place, start
-            )
-            for _ in range(1000)
-        ]
-    )
+    drawn = np.array([CHAIN.draw(rows, likelihood, structure, rng) for _ in range(1000)])
     for t, probability in enumerate(exact):
         seen = np.bincount(drawn[:, t], minlength=len(initial))
         assert_frequencies(seen, probability, f"label {t}")
@@ -124,20 +116,19 @@ def test_sequences_that_underflow_are_repeated_in_logarithms(case):
 @pytest.mark.parametrize("factor", [1e-250, 1e-20, 1e20])
 def test_marginal_is_invariant_to_the_scale_of_likelihoods(factor):
     """Raters give products as they are, however small, where these lose no digits."""
-    initial, transition = random_chain(4, 1, zeros=0.4)
+    rows = random_chain(4, 1, zeros=0.4)
     log_lik = np.random.default_rng(5).normal(0, 3, (500, 4))
     log_lik[7] = [-np.inf, 0, -np.inf, -np.inf]
     likelihood, log_scale = relative(log_lik)
     structure = shuffled([300, 1, 199], 3)
-    found = forward_backward.marginal(initial, transition, likelihood, log_scale, *structure)
-    other = forward_backward.marginal(
-        initial, transition, factor * likelihood, log_scale - np.log(factor), *structure
-    )
-    for one, same in zip(found, other, strict=True):
-        assert_close(one, same, "marginal", rtol=1e-9)
-    uniform = np.random.default_rng(0).random(500)
+    found = CHAIN.marginal(rows, likelihood, log_scale, structure)
+    other = CHAIN.marginal(rows, factor * likelihood, log_scale - np.log(factor), structure)
+    for name in ("total", "log_evidence", "probability"):
+        assert_close(getattr(found, name), getattr(other, name), name, rtol=1e-9)
+    for one, same in zip(found.expected, other.expected, strict=True):
+        assert_close(one, same, "expected counts", rtol=1e-9)
     one, same = (
-        forward_backward.draw_labels(initial, transition, by * likelihood, uniform, *structure)
+        CHAIN.draw(rows, by * likelihood, structure, np.random.default_rng(0))
         for by in (1.0, factor)
     )
     assert (one == same).all()
@@ -170,12 +161,10 @@ def test_an_impossible_sequence_is_named():
 def test_counts_of_labels_by_hand():
     place, start = np.array([4, 0, 2, 1, 3]), np.array([0, 3, 5])
     labels = np.array([1, 0, 1, 2, 0])  # paths 0 1 1 and 0 2
-    begun, followed = bf.build.MarkovChain(None, None, None).sample_counts(
-        labels, (place, start), 3
-    )
+    begun, followed = CHAIN.sample_counts(labels, (place, start), 3)
     assert begun.tolist() == [2, 0, 0]
     assert followed.tolist() == [[0, 1, 1], [0, 1, 0], [0, 0, 0]]
-    soft = soft_counts(np.eye(3)[labels], place, start)
+    soft = CHAIN.sample_counts(np.eye(3)[labels], (place, start), 3)
     assert_close(soft[0], begun, "soft first labels")
     assert_close(soft[1], followed, "soft pairs")
 
@@ -212,8 +201,8 @@ def test_derivatives_of_the_evidence_of_a_stationary_chain():
         for step in (1e-5, -1e-5):
             moved = transition.copy()
             moved[k, j] += step
-            share = np.log(stationary(np.log(shares(np.exp(moved)))))
-            ends.append(forward_backward.marginal(share, moved, *seen, *structure)[0])
+            share = np.log(stationary(shares(np.exp(moved))))
+            ends.append(CHAIN.marginal((share, moved), *seen, structure).total)
         slope = (ends[0] - ends[1]) / 2e-5
         assert found.expected[0][k, j] == pytest.approx(slope, abs=1e-6)
     assert (found.expected[0][transition == -np.inf] == 0).all()
@@ -221,26 +210,32 @@ def test_derivatives_of_the_evidence_of_a_stationary_chain():
     assert_close(found.probability, free.probability, "label probability")
 
 
+def stationary(rows):
+    """Return the stationary distribution of transitions (classes, classes)."""
+    prior = bf.build.StationaryMarkovChain(None, bf.Sequences.from_lengths([2]))
+    return prior.prevalence((rows,), len(rows), (), np)
+
+
 @pytest.mark.parametrize("n_classes", [2, 4, 5])
 def test_stationary_distribution(n_classes):
     _, transition = random_chain(n_classes, 6, zeros=0.3)
-    share = stationary(transition)
+    share = stationary(np.exp(transition))
     assert_close(share @ np.exp(transition), share, "stationary distribution")
     assert share.sum() == pytest.approx(1.0, rel=1e-14)
-    prior = bf.build.StationaryMarkovChain(None, bf.Sequences.from_lengths([2]))
-    assert_close(prior.prevalence((np.exp(transition),), n_classes, (), np), share, "prevalence")
 
 
 def test_stationary_distribution_normalises_rows():
     """Variational fits weigh chains by rows that sum to less than one."""
     rows = shares(np.random.default_rng(5).normal(size=(3, 3)) ** 2)
-    smaller = np.log(rows) - [[0.3], [0.1], [0.7]]
-    assert_close(stationary(smaller), stationary(np.log(rows)), "stationary distribution")
+    smaller = rows * np.exp([[-0.3], [-0.1], [-0.7]])
+    prior = bf.build.StationaryMarkovChain(None, bf.Sequences.from_lengths([2]))
+    begun, _ = prior.both((np.log(smaller),))
+    assert_close(np.exp(begun), stationary(rows), "stationary distribution")
 
 
 def test_stationary_distribution_keeps_small_probabilities():
     rows = np.array([[1 - 1e-40, 1e-40], [1e-3, 1 - 1e-3]])
-    assert stationary(np.log(rows))[1] == pytest.approx(1e-37, rel=1e-12)
+    assert stationary(rows)[1] == pytest.approx(1e-37, rel=1e-12)
 
 
 ITEMS = list("fbdaceg")

@@ -9,14 +9,13 @@ from scipy.special import ellipk, logsumexp
 
 import bayesfuse as bf
 from bayesfuse.labels import partition_function
-from bayesfuse.labels.couplings import bethe_coupling, drawn_agreement, reach, weakest_bond
+from bayesfuse.labels.couplings import drawn_agreement, reach, weakest_bond
 from bayesfuse.labels.partition_function import (
     exact_log_z,
     integrated,
     log_partition,
     planted_partition,
 )
-from bayesfuse.labels.potts_kernels import interpolate
 
 LOOSE = bf.Graph.from_edges(
     [(0, 1), (1, 2), (0, 2), (2, 3), (3, 4), (5, 6)], [0.5, 1.7, 1.0, 0.3, 2.0, 1.1], items=range(8)
@@ -177,7 +176,6 @@ def test_slope_is_the_derivative_beyond_the_table():
     fine = table.at(np.linspace(0, 9, 2000))
     assert (np.diff(fine[1]) >= 0).all() and fine[1][-1] <= table.total_weight
     assert table.at(500.0)[1] > 0.999 * table.total_weight
-    assert interpolate(0.31, table.knots, table.total_weight) == tuple(table.at(0.31))
 
 
 def test_tables_are_kept_by_graph_prevalence_and_range():
@@ -214,8 +212,8 @@ def test_planted_partition_constant():
 
 
 def test_bethe_coupling():
-    assert bethe_coupling(bf.Graph.grid((1, 9)), 2) == np.inf
+    assert bf.Graph.grid((1, 9)).bethe_coupling(2) == np.inf
     ring = bf.Graph.from_edges(np.column_stack([np.arange(50), np.roll(np.arange(50), 1)]))
-    assert bethe_coupling(ring, 3) == np.inf
+    assert ring.bethe_coupling(3) == np.inf
     complete = bf.Graph.from_edges(list(combinations(range(5), 2)), np.full(10, 2.0))
-    np.testing.assert_allclose(bethe_coupling(complete, 4), np.log(3) / 2)
+    np.testing.assert_allclose(complete.bethe_coupling(4), np.log(3) / 2)

@@ -5,17 +5,14 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from communities import communities
-from random_chains import random_log_lik
+from random_chains import random_log_lik, relative
 from refusals import refused, refused_as
 from scipy.special import gammaln, logsumexp
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError, ResponsesError
-from bayesfuse.labels import potts_kernels
 from bayesfuse.models import MarkovRandomField
-from bayesfuse.parameters.positive import PositivePrior, tabulate
 from bayesfuse.testing import assert_close, assert_frequencies, check_label_prior, enumerate_labels
-from bayesfuse.testing.factors import relative
 
 TREE = [(0, 1), (1, 2), (1, 3), (5, 4), (3, 6)]
 
@@ -97,29 +94,6 @@ def test_belief_propagation_is_near_enumeration_on_a_grid():
     assert abs(believed.total - exact.total) < 0.05
     assert np.abs(believed.probability - exact.probability).max() < 0.02
     assert prior.converged((np.array(0.5),), relative(log_lik)[0], structure)
-
-
-@pytest.mark.parametrize("sweep", ["gibbs", "clusters"])
-@pytest.mark.parametrize("name", ["grid", "weighted"])
-def test_each_move_alone_has_the_right_limit(name, sweep):
-    prior, structure, log_lik = case(name, 2, 5, prevalence=[0.4, 0.6])
-    coupling, rng = 0.9, np.random.default_rng(1)
-    exact = enumerate_labels(prior, (np.array(coupling),), log_lik, structure)
-    prevalence, start, neighbour, weight, *_, colours, _, _, _ = structure
-    likelihood, _ = relative(log_lik)
-    labels = rng.integers(2, size=len(likelihood), dtype=np.int32)
-    radix, seen = 2 ** np.arange(8)[::-1], np.zeros(256)
-    graph = coupling, start, neighbour, weight
-    every = 10 if sweep == "gibbs" else 20
-    for draw_number in range(600 * every):
-        seed = rng.integers(0, 2**64, dtype=np.uint64)
-        if sweep == "gibbs":
-            potts_kernels.gibbs_sweep(labels, prevalence, likelihood, *graph, colours, seed)
-        else:
-            potts_kernels.swendsen_wang(labels, prevalence, likelihood, graph, seed)
-        if draw_number % every == 0:
-            seen[labels @ radix] += 1
-    assert_frequencies(seen, exact.weight, f"labels drawn by {sweep}")
 
 
 @pytest.mark.parametrize("prevalence", [None, [0.2, 0.3, 0.5]])
@@ -285,36 +259,6 @@ def test_invalid_potts_priors_are_refused():
         ),
     ):
         refused_as(error, match, make)
-
-
-def test_positive_numbers_are_drawn_and_maximised():
-    """A gamma posterior from a gamma prior and a Poisson likelihood."""
-    prior = PositivePrior(lambda v: 1.5 * np.log(v) - 2.0 * v, 1.0)
-
-    def log_weight(value):
-        return 7 * np.log(value) - 3.0 * value
-
-    rng, value, values = np.random.default_rng(1), 1.0, []
-    for _ in range(4000):
-        value = prior.draw(log_weight, value, rng)
-        values.append(value)
-    mean, variance = 9.5 / 5, 9.5 / 25
-    error = np.sqrt(variance / 1000)  # slices are correlated a little
-    assert np.mean(values) == pytest.approx(mean, abs=5 * error)
-    assert np.var(values) == pytest.approx(variance, rel=5 * np.sqrt(3 / 1000))
-    assert prior.maximise(log_weight, 0.1) == pytest.approx(8.5 / 5, rel=1e-6)
-
-
-def test_tabulated_densities_are_exact():
-    with pm.Model():
-        smooth, edge = pm.Gamma("smooth", 2.0, 3.0), pm.Uniform("edge", 0.0, 2.0)
-    for variable in (smooth, edge):
-        value = pt.dvector()
-        density = pm.logp(variable, value)
-        function = lambda at: density.eval({value: at})  # noqa: B023, E731
-        look_up = tabulate(function, 1.0)
-        for at in (1e-9, 0.01, 0.7, 1.999, 2.001, 30.0):
-            assert look_up(at) == pytest.approx(float(function(np.array([at]))[0]), rel=1e-8)
 
 
 def test_joint_evidence_of_items_against_enumeration():

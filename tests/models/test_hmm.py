@@ -15,7 +15,6 @@ from typed_crowds import random_crowd
 import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import HiddenMarkov, MarkovRandomField
-from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.testing import assert_close, simulate
 
 ZEROS = {
@@ -139,7 +138,7 @@ def test_gold_and_items_without_responses():
     responses = bf.Responses.from_matrix(answers, missing=-1)
     model = MarkovRandomField(responses, bf.Graph.grid((6,)), trust=4.0, gold={0: 0, 5: 1})
     result = bf.sample(model, 200, chains=2, random_seed=1, **QUIET)
-    probability = label_probabilities(result)
+    probability = bf.label_probabilities(result)
     assert probability.sel(item=0).values.tolist() == [1.0, 0.0]
     assert probability.sel(item=5).values.tolist() == [0.0, 1.0]
     assert probability.sel(item=1).values[0] > 0.7  # its neighbours say so

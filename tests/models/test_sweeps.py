@@ -235,7 +235,7 @@ CASES = {
 
 
 @cache
-def case(name, simulations=150):
+def case(name, simulations=100):
     """Return the plan of a case and draws from its prior, which sweeps of both kinds share."""
     n_classes, build = CASES[name]
     return with_draws(build(design(n_classes)), simulations)

@@ -11,17 +11,15 @@ from scipy.optimize import minimize
 
 import bayesfuse as bf
 from bayesfuse.errors import MomentsError
-from bayesfuse.moments import pairs
+from bayesfuse.moments import spectrum
 from bayesfuse.moments.least_squares import project, simplex_least_squares
-from bayesfuse.moments.score import spectrum
-from bayesfuse.moments.views import _views, incidence
 
 CONSISTENT = ["log_linear", "weighted", "least_squares"]
 
 
 @pytest.mark.parametrize("method", CONSISTENT)
 def test_rank_one_recovers_a_population(method):
-    found = pairs.rank_one(pairs.covariance(population()), method)
+    found = bf.moments.rank_one(bf.moments.covariance(population()), method)
     np.testing.assert_allclose(found, true_v(), atol=1e-10)
 
 
@@ -29,15 +27,15 @@ def test_eigen_errs_as_much_as_lemma_3_allows():
     """The diagonal of ones hardly tilts the eigenvector of many raters."""
     v = np.tile(true_v(), 10)
     q = np.outer(v, v)
-    np.fill_diagonal(q, 1 - np.tile(pairs.covariance(population())["mean"], 10) ** 2)
-    found = pairs.rank_one(moments(q), "eigen").values
+    np.fill_diagonal(q, 1 - np.tile(bf.moments.covariance(population())["mean"], 10) ** 2)
+    found = bf.moments.rank_one(moments(q), "eigen").values
     assert (found @ v) ** 2 / (found @ found) / (v @ v) > 1 - 2 / (v @ v) > 0
 
 
 def test_least_squares_is_the_best_fit():
     rng = np.random.default_rng(4)
     labels = sample(rng, 80, SENSITIVITY, SPECIFICITY, 0.4, answered=0.7)
-    found = pairs.covariance(bf.Responses.from_matrix(labels))
+    found = bf.moments.covariance(bf.Responses.from_matrix(labels))
     q, weight = found.covariance.values, found.overlap.values.astype(float)
     np.fill_diagonal(weight, 0)
 
@@ -49,7 +47,7 @@ def test_least_squares_is_the_best_fit():
         minimize(loss, rng.uniform(-bound, bound), bounds=list(zip(-bound, bound, strict=True))).fun
         for _ in range(20)
     )
-    v = pairs.rank_one(found, "least_squares").values
+    v = bf.moments.rank_one(found, "least_squares").values
     assert np.all(np.abs(v) <= bound)
     assert loss(v) <= best * (1 + 1e-9)
 
@@ -58,7 +56,7 @@ def test_least_squares_is_the_best_fit():
 def test_log_methods_solve_their_equations(weighted):
     rng = np.random.default_rng(5)
     labels = sample(rng, 2000, SENSITIVITY, SPECIFICITY, 0.4)
-    found = pairs.covariance(bf.Responses.from_matrix(labels))
+    found = bf.moments.covariance(bf.Responses.from_matrix(labels))
     q, variance = found.covariance.values, found.variance.values
     rows, target, weight = [], [], []
     for i, j in itertools.combinations(range(5), 2):
@@ -69,32 +67,41 @@ def test_log_methods_solve_their_equations(weighted):
     weight = np.array(weight)
     wanted = np.linalg.lstsq(np.array(rows) * weight[:, None], np.array(target) * weight)[0]
     known = ~np.eye(5, dtype=bool)
-    diagonal = pairs.log_diagonal(q, variance, np.full(5, 0.5), known, weighted)
-    np.testing.assert_allclose(diagonal, np.exp(2 * wanted), rtol=1e-9)
+    completed = np.where(known, q, np.diag(np.exp(2 * wanted)))
+    value, vector = (part[..., -1] for part in np.linalg.eigh(completed))
+    found = bf.moments.rank_one(found, "weighted" if weighted else "log_linear")
+    np.testing.assert_allclose(np.abs(found), np.abs(np.sqrt(value) * vector), rtol=1e-8)
 
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_smallest_trace_is_optimal(hidden):
-    """Kuhn–Tucker: the gradient is positive semidefinite and orthogonal to the solution."""
+    """Against descent in a factor of the matrix."""
     rng = np.random.default_rng(6)
     q = np.outer(true_v(), true_v()) + rng.normal(0, 0.1, (5, 5))
     q = (q + q.T) / 2
     np.fill_diagonal(q, 1.0)
-    known = ~np.eye(5, dtype=bool)
-    known[0, 1] = known[1, 0] = not hidden
-    r = pairs.smallest_trace(q, known, penalty=0.2)
-    gradient = np.where(known, 2 * (r - q), 0.0) + 0.2 * np.eye(5)
-    assert np.linalg.eigvalsh(r).min() > -1e-12
-    assert np.linalg.eigvalsh(gradient).min() > -1e-7
-    np.testing.assert_allclose(gradient @ r, 0, atol=1e-7)
-    assert np.trace(r) > 0.1
+    items = np.full((5, 5), 30)
+    items[0, 1] = items[1, 0] = 0 if hidden else 30
+    known = (items > 0) & ~np.eye(5, dtype=bool)
+    given = moments(q, items)
+    penalty = 2 * np.sqrt(given.variance.values[known].mean())
+
+    def objective(factor):
+        r = factor.reshape(5, 5) @ factor.reshape(5, 5).T
+        return np.sum((q - r)[known] ** 2) + penalty * np.trace(r)
+
+    best = minimize(objective, rng.normal(size=25), options={"gtol": 1e-9, "maxiter": 5000})
+    factor = best.x.reshape(5, 5)
+    wanted = np.linalg.eigh(factor @ factor.T)[1][:, -1]
+    found = bf.moments.rank_one(given, "sdp").values
+    assert abs(found @ wanted) / np.linalg.norm(found) == pytest.approx(1.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("method", pairs.METHODS)
+@pytest.mark.parametrize("method", [*CONSISTENT, "eigen", "sdp"])
 def test_two_items_leave_no_variance_and_no_crash(method):
     """Equal or opposite answers to both items: all sampling variances look like the smallest."""
     responses = bf.Responses.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]])
-    found = pairs.rank_one(pairs.covariance(responses), method)
+    found = bf.moments.rank_one(bf.moments.covariance(responses), method)
     np.testing.assert_array_equal(np.sign(found), [1, 1, 1, -1])
 
 
@@ -107,7 +114,7 @@ def test_pairs_that_share_nothing_are_no_obstacle(method):
     overlap = np.full((5, 5), 1000)
     overlap[0, 1] = overlap[1, 0] = 0
     q[0, 1] = q[1, 0] = np.nan
-    found = pairs.rank_one(moments(q, overlap), method)
+    found = bf.moments.rank_one(moments(q, overlap), method)
     np.testing.assert_allclose(found, v, atol=1e-10)
 
 
@@ -121,7 +128,7 @@ def test_blocks_are_estimated_and_signed_each_by_itself():
     overlap[7, 8] = overlap[8, 7] = 50  # two raters by themselves
     q[overlap == 0] = np.nan
     q[6, :6] = q[:6, 6] = 0.0
-    found = pairs.rank_one(moments(q, overlap))
+    found = bf.moments.rank_one(moments(q, overlap))
     np.testing.assert_allclose(found[:6], v[:6], atol=1e-10)
     assert found[6] == 0
     assert np.isnan(found[7:]).all()
@@ -129,19 +136,19 @@ def test_blocks_are_estimated_and_signed_each_by_itself():
 
 def test_a_star_determines_nothing():
     """One rater shares items with all others, who share none: v has no scale."""
-    linked = np.zeros((4, 4), bool)
-    linked[0, 1:] = linked[1:, 0] = True
-    assert pairs.determined_blocks(linked) == []
-    linked[1, 2] = linked[2, 1] = True
-    assert [block.tolist() for block in pairs.determined_blocks(linked)] == [[0, 1, 2, 3]]
+    items = np.zeros((4, 4), int)
+    items[0, 1:] = items[1:, 0] = 50
+    q = 0.25 + 0.75 * np.eye(4)
+    refused_moments("three pairs determine v", bf.moments.rank_one, moments(q, items))
+    items[1, 2] = items[2, 1] = 50
+    np.testing.assert_allclose(bf.moments.rank_one(moments(q, items)), 0.5)
 
 
 def test_the_sign_is_an_assumption():
     v = np.array([-0.1, -0.1, -0.1, 0.6, 0.6])
     q = np.outer(v, v)
     np.fill_diagonal(q, 1.0)
-    np.testing.assert_allclose(pairs.rank_one(moments(q)), v, atol=1e-10)
-    np.testing.assert_array_equal(pairs.orient(np.array([0.1, -0.3])), [-0.1, 0.3])
+    np.testing.assert_allclose(bf.moments.rank_one(moments(q)), v, atol=1e-10)
 
 
 def test_raters_without_pairs_are_undetermined():
@@ -150,25 +157,27 @@ def test_raters_without_pairs_are_undetermined():
         missing="-",
         raters=["c", "a", "b", "new"],
     )
-    v = pairs.rank_one(pairs.covariance(responses)).values
+    v = bf.moments.rank_one(bf.moments.covariance(responses)).values
     assert np.isnan(v[3]) and (np.diff(v[:3]) < 0).all()
 
 
 def test_bad_moments_are_refused():
     good = np.full((3, 3), 0.25) + 0.75 * np.eye(3)
     with pytest.raises(MomentsError, match=r"at least three raters.* Got: 2 raters"):
-        pairs.rank_one(moments(good[:2, :2]))
+        bf.moments.rank_one(moments(good[:2, :2]))
     broken = moments(good)
     broken["covariance"][0, 1] = np.nan
-    refused_moments(r"finite .* Got: nan", pairs.rank_one, broken)
+    refused_moments(r"finite .* Got: nan", bf.moments.rank_one, broken)
     with pytest.raises(MomentsError, match=r"share at least two items in pairs.* with 0 pairs"):
-        pairs.rank_one(moments(good, np.eye(3, dtype=int) * 50))
-    refused(r"method must be 'log_linear', .* Got: 'magic'", pairs.rank_one, moments(good), "magic")
+        bf.moments.rank_one(moments(good, np.eye(3, dtype=int) * 50))
+    refused(
+        r"method must be 'log_linear', .* Got: 'magic'", bf.moments.rank_one, moments(good), "magic"
+    )
     refused_moments(r"four raters.* Got: 3 raters", spectrum, moments(good))
 
 
 def test_residuals_of_one_target_vanish():
-    found = spectrum(pairs.covariance(population()))
+    found = spectrum(bf.moments.covariance(population()))
     assert found.statistic < 1e-3  # 1e-10 in units of a standard deviation at n = 1e14
     assert np.isnan(found.p_value)
     wanted = [true_v() @ true_v(), 0, 0, 0, 0]
@@ -242,32 +251,3 @@ def test_least_squares_satisfies_its_optimality_conditions(by_row):
         excess = gradient - gradient.min(axis=1, keepdims=True)
         assert (excess * point).max() < 1e-9
         np.testing.assert_allclose(point.sum(axis=1), 1.0, rtol=1e-12)
-
-
-def test_views_by_definition():
-    rng = np.random.default_rng(3)
-    matrix = rng.integers(-1, 3, (40, 7))  # −1: no response
-    matrix[:, 0] = np.maximum(matrix[:, 0], 0)
-    responses, _ = bf.Responses.from_matrix(
-        np.vstack([matrix, matrix[:9]]), missing=-1, classes=[0, 1, 2]
-    ).merged()
-    raters = np.array([0, 1, 2, 0, 1, 2, 0])
-    weight = responses.multiplicity.astype(float)
-    views, has_view = _views(incidence(responses).tocsc(), np.repeat(raters, 3), weight, 3)
-    spoke = list(zip(responses.item, responses.rater, responses.label, strict=True))
-    votes = np.zeros((responses.n_items, 3, 3))  # of the other teams
-    for item, rater, label in spoke:
-        votes[item, raters[rater] != np.arange(3), label] += 1
-    heard = votes.sum(axis=2)
-    share = votes / np.maximum(heard, 1)[:, :, None]
-    for item in range(responses.n_items):
-        for team in range(3):
-            found = []
-            for n, rater, label in spoke:
-                if n == item and raters[rater] == team:
-                    same = [m for m, r, j in spoke if r == rater and j == label and heard[m, team]]
-                    told = sum(weight[m] * share[m, team] for m in same)
-                    found.append(told / max(sum(weight[m] for m in same), 1))
-            assert has_view[item, team] == bool(found)
-            expected = np.mean(found, axis=0) if found else np.zeros(3)
-            np.testing.assert_allclose(views[item, team], expected, atol=1e-12)

@@ -9,10 +9,9 @@ from conjugate_models import MODELS, typical
 
 import bayesfuse as bf
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.labels import potts
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.numerics.threads import threads
-from bayesfuse.observation import BlockedResponseModel, ResponseModel, parts
+from bayesfuse.observation import BlockedResponseModel, ResponseModel
 from bayesfuse.pymc.model import observed
 
 QUIET = {"progressbar": False, "quiet": True, "sweeps": 1, "tune": 10, "chains": 2, "cores": 1}
@@ -23,9 +22,9 @@ def cut(monkeypatch):
     """Cut tables into blocks of about this many entries."""
 
     def into(size: int) -> None:
-        monkeypatch.setattr(parts, "BLOCK", size)
-        monkeypatch.setattr(parts, "MIN_BLOCKS", 2)
-        monkeypatch.setattr(parts, "TABLE", 0)
+        monkeypatch.setattr("bayesfuse.observation.parts.BLOCK_ENTRIES", size)
+        monkeypatch.setattr("bayesfuse.observation.parts.MIN_BLOCKS", 2)
+        monkeypatch.setattr("bayesfuse.observation.parts.ENTRIES_PER_TABLE", 0)
 
     return into
 
@@ -205,8 +204,8 @@ def test_fields_draw_the_same_with_any_number_of_threads(cut, monkeypatch):
     begun = serial.draw(rows, np.random.default_rng(5))
     expected = [serial.draw(rows, np.random.default_rng(number), begun) for number in range(5)]
     cut(32)
-    monkeypatch.setattr(potts, "MIN_THREADED_ITEMS", 1)
-    monkeypatch.setattr(potts, "TASK_ITEMS", 7)
+    monkeypatch.setattr("bayesfuse.labels.potts.MIN_THREADED_ITEMS", 1)
+    monkeypatch.setattr("bayesfuse.labels.potts.TASK_ITEMS", 7)
     seen = make_plan(MarkovRandomField(responses, graph)).observation
     assert not isinstance(seen, BlockedResponseModel)
     for cores in (1, 2, 3):

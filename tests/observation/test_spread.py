@@ -207,10 +207,10 @@ def test_the_density_goes_through_all_partitions(parted):
 def test_partitions_beyond_memory_are_reread(parted, monkeypatch):
     table, _, _ = parted
     kept = bf.sample(quiet(table), 5, tune=5, chains=1, random_seed=3, **QUIET)
-    monkeypatch.setattr(cluster, "SHARE", 0.0)
+    monkeypatch.setattr(cluster, "MEMORY_SHARE", 0.0)
     model = quiet(table)
     read = bf.sample(model, 5, tune=5, chains=1, random_seed=3, **QUIET)
-    assert not make_plan(model).observation.parts._here
+    assert not make_plan(model).observation.parts._prepared
     assert (kept["posterior"]["confusion"] == read["posterior"]["confusion"]).all()
 
 

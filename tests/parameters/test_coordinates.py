@@ -10,15 +10,14 @@ from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse.errors import PoorFitWarning
+from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, MarkovRandomField
-from bayesfuse.parameters.positive import POSITIVE, PositivePrior
 from bayesfuse.parameters.simplex import (
     PROBABILITY,
     SIMPLEX,
     CentredLogs,
     LogOdds,
 )
-from bayesfuse.parameters.variables import LogRatio
 from bayesfuse.testing import assert_close
 
 
@@ -36,6 +35,13 @@ def test_unconstrained_coordinates_are_pymcs(support):
     assert_close(own.natural(rows), value, "natural value")
 
 
+def log_ratio(weight):
+    """Return the coordinates of Dirichlet rows with these concentrations."""
+    with pm.Model() as model:
+        rows = bf.build.dirichlet("rows", np.asarray(weight, dtype=float))
+    return model.rvs_to_transforms[rows]
+
+
 @pytest.mark.parametrize("shape", [(3,), (2, 4), (3, 2, 5)])
 @pytest.mark.parametrize("zeros", [0.0, 0.4])
 def test_log_ratios_as_numbers_and_as_graphs(shape, zeros):
@@ -44,7 +50,7 @@ def test_log_ratios_as_numbers_and_as_graphs(shape, zeros):
     weight[..., 0] += 0.1  # something is left of every row
     rows = rng.dirichlet(np.ones(shape[-1]), size=shape[:-1]) * (weight > 0)
     rows /= rows.sum(axis=-1, keepdims=True)
-    transform = LogRatio(weight)
+    transform = log_ratio(weight)
     with np.errstate(divide="ignore"):
         logs = np.log(rows)
     value = transform.from_log(logs)
@@ -61,7 +67,7 @@ def test_log_ratios_as_numbers_and_as_graphs(shape, zeros):
 
 @pytest.mark.parametrize("weight", [[[1, 1, 2], [3, 2, 1]], [[1, 0, 2], [3, 2, 1], [0, 1, 0]]])
 def test_the_determinant_of_log_ratios_is_that_of_the_map(weight):
-    transform = LogRatio(weight)
+    transform = log_ratio(weight)
     value = np.random.default_rng(2).normal(size=transform.value_shape)
     x = pt.as_tensor(np.zeros_like(value)).type()
     # of a row's entries all but one are free: those but the reference
@@ -92,6 +98,38 @@ def model_of(prior):
     return model
 
 
+def prior_of(build):
+    """Return the prior that fits update a coupling with."""
+    return make_plan(model_of(build)).blocks["coupling"].prior
+
+
+def test_positive_numbers_are_drawn_and_maximised():
+    """A gamma posterior from a gamma prior and a Poisson likelihood."""
+    prior = prior_of(lambda name: pm.Gamma(name, 2.5, 2.0))
+
+    def log_weight(value):
+        return 7 * np.log(value) - 3.0 * value
+
+    rng, value, values = np.random.default_rng(1), 1.0, []
+    for _ in range(3000):
+        value = prior.draw(log_weight, value, rng)
+        values.append(value)
+    mean, variance = 9.5 / 5, 9.5 / 25
+    error = np.sqrt(variance / 750)  # slices are correlated a little
+    assert np.mean(values) == pytest.approx(mean, abs=5 * error)
+    assert np.var(values) == pytest.approx(variance, rel=5 * np.sqrt(3 / 750))
+    assert prior.maximise(log_weight, 0.1) == pytest.approx(8.5 / 5, rel=1e-6)
+
+
+@pytest.mark.parametrize("build", [lambda n: pm.Gamma(n, 2, 3), lambda n: pm.Uniform(n, 0, 2)])
+def test_tabulated_densities_are_exact(build):
+    prior, value = prior_of(build), pt.dscalar()
+    with pm.Model():
+        density = pytensor.function([value], pm.logp(build("number"), value))
+    for at in (1e-9, 0.01, 0.7, 1.999, 2.001, 30.0):
+        assert prior.log_density(at) == pytest.approx(float(density(at)), rel=1e-8)
+
+
 BOUNDED = {
     "uniform": (lambda name: pm.Uniform(name, 0.1, 3.0), 0.1, 3.0),
     "truncated": (lambda name: pm.TruncatedNormal(name, 1.0, 1.0, lower=0.2, upper=2.0), 0.2, 2.0),
@@ -101,8 +139,7 @@ BOUNDED = {
 @pytest.mark.parametrize("prior", BOUNDED)
 def test_modes_are_found_within_the_support(prior):
     build, low, high = BOUNDED[prior]
-    with pm.Model():
-        found = POSITIVE.prior(build("number"))
+    found = prior_of(build)
     grid = np.linspace(low, high, 1001)
     for shape, rate in ((20.0, 16.0), (0.5, 10.0), (50.0, 1.0)):  # inside, at either end
 
@@ -131,9 +168,7 @@ def test_fits_stay_within_the_support():
 
 
 def test_poles_at_zero_count_as_flat_where_modes_are_sought():
-    with pm.Model():
-        prior = POSITIVE.prior(pm.Gamma("number", 0.5, 1.0))
-    flat = prior.with_mode()
+    flat = prior_of(lambda name: pm.Gamma(name, 0.5, 1.0)).with_mode()
     # without its pole Gamma(1/2) is exponential, so that the mode is that of a Gamma(5) density
     for start in (1e-3, 1.0, 50.0):
         mode = flat.maximise(lambda v: 4 * np.log(v), np.asarray(start))
@@ -141,7 +176,7 @@ def test_poles_at_zero_count_as_flat_where_modes_are_sought():
     assert flat.log_density(np.asarray(1e-200)) == pytest.approx(
         flat.log_density(np.asarray(1e-9)), abs=1e-6
     )
-    smooth = PositivePrior(lambda v: 2 * np.log(v) - v, 1.0)
+    smooth = prior_of(lambda name: pm.Gamma(name, 3.0, 1.0))
     assert smooth.with_mode() is smooth
 
 

@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 from partitions import log_prior, partitions
 from scipy import stats
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 from scipy.stats import beta, halfnorm, kstest, norm
 
 import bayesfuse as bf
@@ -153,6 +153,54 @@ def test_rows_have_the_prior_of_the_members():
     assert prior.concentration.shape == (3, 2, 2)
     assert_close(prior.concentration[1], [[2.8, 1.2], [2.0, 8.0]], "concentration")
     assert pool.implied(values) == {}
+
+
+GUESTS = np.array([[7.0, 1.0], [2.0, 3.0], [90.0, 15.0], [0.0, 0.0], [0.0, 4.0], [41.0, 40.0]])
+MEAN_PRIOR, SHAPE, RATE = np.array([2.0, 1.0]), 2.0, 0.3
+
+
+def exactly():
+    """Return posterior means of log κ and of the first share, and κ's of E[κ] and E[κ²]."""
+    log_kappa = np.linspace(-6, 6, 500)[:, None, None]
+    share = (np.arange(400) + 0.5)[:, None] / 400
+    kappa = np.exp(log_kappa)
+    log_weight = SHAPE * log_kappa - RATE * kappa
+    log_weight = (
+        log_weight + (MEAN_PRIOR[0] - 1) * np.log(share) + (MEAN_PRIOR[1] - 1) * np.log1p(-share)
+    )
+    total = GUESTS.sum(axis=1)
+    log_weight = log_weight + gammaln(kappa) - gammaln(kappa + total)
+    for part, own in ((share, GUESTS[:, 0]), (1 - share, GUESTS[:, 1])):
+        log_weight = log_weight + gammaln(kappa * part + own) - gammaln(kappa * part)
+    log_prior = (SHAPE * log_kappa - RATE * kappa)[..., 0]
+    log_prior = (
+        log_prior + ((MEAN_PRIOR - 1) * np.log(np.stack([share, 1 - share], -1))).sum(-1)[:, 0]
+    )
+    parts = log_weight.sum(axis=-1) - (len(GUESTS) - 1) * log_prior
+    weight = np.exp(parts - parts.max())
+    weight /= weight.sum()
+    return {
+        "log κ": (weight.sum(axis=1) * log_kappa[:, 0, 0]).sum(),
+        "(log κ)²": (weight.sum(axis=1) * log_kappa[:, 0, 0] ** 2).sum(),
+        "share": (weight.sum(axis=0) * share[:, 0]).sum(),
+        "share²": (weight.sum(axis=0) * share[:, 0] ** 2).sum(),
+    }
+
+
+def test_concentration_and_mean_have_their_posterior(n=4000):
+    """Standard errors are those of the means of batches of draws."""
+    rng = np.random.default_rng(1)
+    members = dict.fromkeys(("mean", "concentration"))
+    shared, found = SharedMean("confusion", members, MEAN_PRIOR, SHAPE, RATE, len(GUESTS)), []
+    values = {"mean": np.log([0.5, 0.5]), "concentration": np.array(1.0)}
+    for _ in range(n):
+        values = shared.draw(values, {"confusion": GUESTS}, rng)
+        log_kappa, share = np.log(values["concentration"]), np.exp(values["mean"][0])
+        found.append([log_kappa, log_kappa**2, share, share**2])
+    batches = np.reshape(found, (40, -1, 4)).mean(axis=1)
+    means, errors = batches.mean(axis=0), batches.std(axis=0, ddof=1) / np.sqrt(40)
+    for (name, exact), mean, error in zip(exactly().items(), means, errors, strict=True):
+        assert abs(mean - exact) < 5 * error + 1e-3, (name, mean, exact)
 
 
 REPLICATES = 400

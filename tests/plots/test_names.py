@@ -12,9 +12,7 @@ from pictures import tick_names
 
 import bayesfuse as bf
 from bayesfuse import plots
-from bayesfuse.data.describing import in_one_line
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
-from bayesfuse.plots.axes import escaped_names
 
 QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}
 
@@ -141,27 +139,13 @@ def test_texts_are_the_names(odd):
     assert [text.get_text() for text in texts] == ["_hidden", "shown"]
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("", "''"),
-        ("a\r\nb\tc", "a  b c"),
-        ("\ud800x", " x"),
-        (3.5, "3.5"),
-        ("0123456789abcdef", "01234…cdef"),
-    ],
-)
-def test_names_in_one_line(name, text):
-    assert in_one_line(name, 10) == text
-    assert len(in_one_line(name, 10)) <= 10
-
-
 def test_names_that_are_cut_still_differ():
     """Where the middle of names is cut out, it is not the part in which they differ."""
     names = [f"annotator number {m} of the second batch" for m in (7, 12, 30)]
-    short = escaped_names(names)
-    assert short == [f"…{m} of the second batch" for m in (7, 12, 30)]
-    assert escaped_names([f"of the long {m} way" for m in (1, 2)], 8) == ["…1 way", "…2 way"]
+    table = bf.Responses.from_matrix([[0, 1, 1], [1, 1, 0], [0, 0, 1]], raters=names)
+    point = bf.find_map(DawidSkene(table))
+    shown = tick_names(plots.plot_raters(point)[0])
+    assert set(shown) == {f"…{m} of the second batch" for m in (7, 12, 30)}
 
 
 REFUSED = {

@@ -3,7 +3,6 @@
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 from conjugate_models import MODELS, SPARSE
 from coordinates import coordinates
 from gradients import assert_gradient
@@ -15,8 +14,6 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov
-from bayesfuse.parameters.compiled import without_compilation
-from bayesfuse.pymc import evaluate as evaluation
 from bayesfuse.pymc.model import observed, one_against_rest
 from bayesfuse.testing import assert_close, assert_frequencies
 
@@ -150,29 +147,17 @@ def test_results_call_the_responses_what_the_model_does(small):
         assert result["constant_data"]["item_index"].dims == (rows,)
 
 
-def test_parts_of_the_draws_are_put_together(monkeypatch):
-    with pm.Model() as model:
-        rows = pm.Dirichlet("rows", np.ones((3, 2)))
-        double = pm.Deterministic("double", 2 * rows[:, 0])
-        same = pm.Deterministic("same", pm.math.constant(np.array([1.0, 2.0])) + 1)
-    values = np.random.default_rng(1).dirichlet([1, 1], (2, 5, 3))
-    draws = xr.Dataset({"rows": (("chain", "draw", "rater", "class"), values)})
-    wanted = {"rows": rows, "double": double, "same": same}
-    for size in (1, 13, 10**6):  # of a part: one draw, two, all
-        monkeypatch.setattr(evaluation, "IN_CACHE", size)
-        with without_compilation():
-            found = evaluation.evaluate(model, draws, wanted)
-        np.testing.assert_array_equal(found["rows"], values)
-        np.testing.assert_array_equal(found["double"], 2 * values[..., 0])
-        np.testing.assert_array_equal(found["same"], np.broadcast_to([2.0, 3.0], (2, 5, 2)))
-
-
-def test_parts_are_at_least_a_draw_and_end_with_the_last(monkeypatch):
-    monkeypatch.setattr(evaluation, "IN_CACHE", 10)
-    parts = [range(20)[part] for part in evaluation.in_parts(20, 3)]
-    assert [number for part in parts for number in part] == list(range(20))
-    assert {len(part) for part in parts} == {3, 2}
-    assert len(list(evaluation.in_parts(4, 100))) == 4
+def test_parts_of_the_draws_are_put_together(small, monkeypatch):
+    """Confusion matrices of graded raters are expressions of their thresholds."""
+    model = DawidSkene(small, raters="graded")
+    settings = {"tune": 3, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
+    result = bf.sample(model, 5, **settings)
+    del result["label_posterior"]
+    found = []
+    for size in (1, 13, 10**6):  # of a part: one draw, some, all
+        monkeypatch.setattr("bayesfuse.pymc.evaluate.CACHE_ENTRIES", size)
+        found.append(bf.label_probabilities(result, model).values)
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-12)
 
 
 QUIET = {"progressbar": False, "quiet": True, "random_seed": 1}

@@ -7,13 +7,10 @@ from refusals import refused
 from typed_crowds import unknown
 
 import bayesfuse as bf
-from bayesfuse.data.silence import first_rows
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.models import DawidSkene
 from bayesfuse.observation import ResponseModel
 from bayesfuse.pymc.model import observed
-from bayesfuse.raters.abstaining import known_pairs
-from bayesfuse.results.fitted import FITTED, PRIOR
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 
 CHANNEL = bf.build.Abstaining(None)
@@ -48,10 +45,23 @@ def repeated(n_raters=4, n_classes=3):
     return bf.Responses.from_long(votes, **names).completed()
 
 
+def outcomes(responses):
+    """Yield item, rater and label of every response, and of silence by the number of classes."""
+    yield from zip(responses.item, responses.rater, responses.label, strict=True)
+    n_items, n_raters = responses.n_items, responses.n_raters
+    if responses.silent.complete:
+        spoke = set(zip(responses.item.tolist(), responses.rater.tolist(), strict=True))
+        silent = (pair for pair in np.ndindex(n_items, n_raters) if pair not in spoke)
+    else:
+        start, rater = responses.silent.pairs
+        silent = zip(np.repeat(np.arange(n_items), np.diff(start)), rater, strict=True)
+    yield from ((n, m, responses.n_classes) for n, m in silent)
+
+
 def written_out(log_speech, responses):
     """Log-likelihood (items, classes), all silent pairs one by one."""
     found = np.zeros((responses.n_items, responses.n_classes))
-    for n, m, said in zip(*known_pairs(responses), strict=True):
+    for n, m, said in outcomes(responses):
         found[n] += log_speech[m, :, said]
     return found
 
@@ -117,7 +127,7 @@ def test_counts_are_those_of_all_pairs(name):
     weights = rng.random((responses.n_items, 3))
     copies = np.eye(3)[labels] * rng.integers(0, 5, responses.n_items)[:, None]
     hard, soft, several = np.zeros((3, 9, 3, 4))
-    for n, m, said in zip(*known_pairs(responses), strict=True):
+    for n, m, said in outcomes(responses):
         hard[m, labels[n], said] += 1
         soft[m, :, said] += weights[n]
         several[m, :, said] += copies[n]
@@ -173,7 +183,6 @@ def test_rows_are_linear_in_the_responses():
     start, row, complete, _ = CHANNEL.structure(responses, unknown(responses))
     assert start is responses.start and row.shape == responses.cell.shape
     assert row.dtype == np.uint32 and complete.tolist() == [1]
-    assert first_rows(responses).all() and not first_rows(repeated()).all()
 
 
 def test_confusion_is_conditional_on_a_response():
@@ -280,8 +289,8 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     refused(r"responses\.completed\(\)", bf.predict, kept, bf.Responses.from_long(votes, **names))
     other = bf.Responses.from_long(votes | {"rater": ["z"]}, **names).completed()
     with pytest.warns(UserWarning, match="No rater"):
-        assert bf.predict(kept, other)["raters"]["source"].values.tolist() == [PRIOR]
-    assert bf.predict(kept, alone)["raters"]["source"].values.tolist() == [FITTED]
+        assert bf.predict(kept, other)["raters"]["source"].values.tolist() == ["prior"]
+    assert bf.predict(kept, alone)["raters"]["source"].values.tolist() == ["fitted"]
     refused("One more response", bf.decisions.value_of_response, gibbs, model)
 
 

@@ -12,7 +12,6 @@ from typed_crowds import by_type, random_crowd, random_rows, summed
 
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics import grades
 from bayesfuse.testing import assert_close, check_rater_channel
 
 CASES = {
@@ -232,16 +231,10 @@ def test_kernels():
     check_rater_channel(channel(), (np.log(rows()),), table)
 
 
-def test_tensors_and_the_kernel_of_the_pool_give_the_same_rows():
+def test_tensors_give_the_same_rows():
     tensors = {name: pt.as_tensor(value) for name, value in GIVEN.items()}
     found = bf.build.Graded(**tensors).parameters["confusion"].eval()
     assert_close(found, rows(), "rows by tensors", rtol=1e-12)
-    middles = (POSITIONS[1:] + POSITIONS[:-1]) / 2
-    gaps = np.diff(THRESHOLDS) / np.diff(middles)
-    strictness, odds = (THRESHOLDS - middles).mean(axis=1), np.log(RATE / (1 - RATE))
-    own = np.column_stack([strictness, np.log(gaps), np.log(PRECISION), odds])
-    by_kernel = np.exp(grades.log_rows(own, POSITIONS, GUESS[0]))
-    assert_close(by_kernel, rows(guess=GUESS[0]), "rows by kernel", rtol=1e-9)
 
 
 def test_far_tails_are_exact():

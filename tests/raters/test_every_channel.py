@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from typed_crowds import random_crowd, random_rows, unknown
 
 import bayesfuse as bf
-from bayesfuse.data.sequences import previous_labels
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import ResponseModel
-from bayesfuse.raters.confusion import OFTEN, pair_up
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
-from bayesfuse.testing.factors import outcomes
 
 GROUPS = bf.build.LatentGroups(
     0, 0, np.array([0, -1, 0])
@@ -164,7 +162,10 @@ def test_answers_are_drawn_with_the_probabilities_of_the_likelihood(name):
     def log_lik(table):
         return channel.log_lik(tables, channel.structure(table, unknown(table)))
 
-    possible = np.concatenate([log_lik(each) for each in outcomes(channel, responses, 0)])
+    _, codes, n_codes = channel.response_codes(responses)
+    every = map(np.array, product(range(n_codes), repeat=len(codes)))
+    outcomes = [channel.from_response_codes(responses, each) for each in every]
+    possible = np.concatenate([log_lik(each) for each in outcomes])
     many = replace(responses.take(np.zeros(size, dtype=int)), items=np.arange(size))
     for k in range(responses.n_classes):
         truth, rng = np.full(size, k), np.random.default_rng(k)
@@ -223,17 +224,16 @@ def test_rows_are_the_responses_in_their_order():
 
 
 def test_pairs_are_used_only_if_frequent():
-    """Two raters, four pairs, and the guard against tables of pairs larger than the responses."""
-    cell = np.tile(np.uint32([0, 2, 0, 3, 1, 2, 1, 3]), OFTEN)
-    start = np.arange(0, len(cell) + 1, 2, dtype=np.uint32)
-    assert pair_up(start, cell, 4)[2].tolist() == [[0, 2], [0, 3], [1, 2], [1, 3]]
-    for begin, cells, n_cells in [
-        (start[:-1], cell[:-2], 4),  # once less
-        (start, cell, int(np.sqrt(len(cell))) + 1),
-        (start[:1], cell[:0], 4),
-    ]:
-        found = pair_up(begin, cells, n_cells)
-        assert found[0] is begin and found[1] is cells and found[2].shape == (0, 2)
+    """Two raters, and all pairs of their labels, a thousand times or once."""
+    channel, said = bf.build.Confusion(None), np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    often, once = (
+        channel.structure(
+            bf.Responses.from_matrix(np.tile(said, (times, 1))), np.full(4 * times, -1)
+        )
+        for times in (1000, 1)
+    )
+    assert often[2].tolist() == [[0, 2], [0, 3], [1, 2], [1, 3]]
+    assert once[2].shape == (0, 2) and once[1].tolist() == [0, 2, 0, 3, 1, 2, 1, 3]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
@@ -301,11 +301,14 @@ def test_contract_of_sequential_confusion():
 
 def test_sequential_rows_are_by_rater_and_previous_answer():
     responses = table()
-    said, _ = previous_labels(SEQUENCES, responses)
+    said = {}  # of several answers to an item, the last
+    for item, rater, label in zip(responses.item, responses.rater, responses.label, strict=True):
+        said[item, rater] = label
+    order = SEQUENCES.items.tolist()
+    before = {item: last for begin in (0, 4) for last, item in pairwise(order[begin : begin + 4])}
     expected = np.zeros((7, 3))
-    for item, rater, last, label in zip(
-        responses.item, responses.rater, said, responses.label, strict=True
-    ):
+    for item, rater, label in zip(responses.item, responses.rater, responses.label, strict=True):
+        last = said.get((before.get(item), rater), -1)
         expected[item] += np.log(ROWS[rater, last + 1, :, label])
     assert_close(
         log_lik(bf.build.SequentialConfusion(None, SEQUENCES), ROWS, responses), expected, ""

@@ -18,7 +18,6 @@ from bayesfuse.models import LatentGroup
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import PartitionPrior
-from bayesfuse.raters import latent_groups
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -103,7 +102,7 @@ def exact_posterior(matrix, alpha, rows):
 def test_partition_and_labels_have_their_exact_posterior(counted, draws, sweeps, monkeypatch):
     """Four raters and five items (or one twice, one thrice): every partition, label, verdict."""
     if counted:
-        monkeypatch.setattr(latent_groups, "REASSIGNED", 0.9)
+        monkeypatch.setattr("bayesfuse.raters.latent_groups.REASSIGNED", 0.9)
     matrix = np.random.default_rng(3).integers(0, 2, (5, 4))
     matrix[:, 1] = matrix[:, 0]
     matrix[3, 1] = -1
@@ -135,7 +134,7 @@ def test_counts_after_a_sweep_match_the_responses(
     n_classes, sizes, copies, reseated, alpha, monkeypatch
 ):
     """Truths and verdicts counted at once or one by one, with groups that have no turn, too."""
-    monkeypatch.setattr(latent_groups, "REASSIGNED", reseated)
+    monkeypatch.setattr("bayesfuse.raters.latent_groups.REASSIGNED", reseated)
     rng = np.random.default_rng(n_classes)
     assignment = np.append(np.repeat(np.arange(len(sizes)), sizes), [-1, -1])
     n_items, n_raters, n_groups = 60, len(assignment), len(sizes)
@@ -177,7 +176,7 @@ def test_counts_after_a_sweep_match_the_responses(
 @pytest.mark.parametrize(("reseated", "copies"), [(0.0, 2), (1.0, 1)])
 def test_verdicts_of_large_groups_do_not_underflow(reseated, copies, monkeypatch):
     """So many raters repeat them that no other can be drawn, but where all are silent."""
-    monkeypatch.setattr(latent_groups, "REASSIGNED", reseated)
+    monkeypatch.setattr("bayesfuse.raters.latent_groups.REASSIGNED", reseated)
     rng = np.random.default_rng(5)
     n_classes, n_items, n_silent, size = 3, 40, 5, 1500
     truth, verdict = rng.integers(0, n_classes, (2, n_items))

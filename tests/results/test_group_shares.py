@@ -1,18 +1,14 @@
 """Shares of groups of which the model knows: against joint draws, and by two routes."""
 
 import numpy as np
-import pymc as pm
 import pytest
 import xarray as xr
-from drawn_results import drawn_result
+from drawn_results import as_draws, drawn_result
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, MarkovRandomField, WeightedVotes
-from bayesfuse.pymc.evaluate import as_posterior, evaluate, with_deterministics
-from bayesfuse.pymc.model import observed, parameter_variables
+from bayesfuse.pymc.model import observed
 from bayesfuse.results import group_shares, item_knowledge
-from bayesfuse.results.build import build
-from bayesfuse.results.label_summary import summarize_labels
 
 GROUP = np.repeat(["b", "a", "c"], [12, 8, 10])
 NUMBER = np.unique(GROUP, return_inverse=True)[1]
@@ -29,17 +25,12 @@ MODELS = {
 
 
 def at_a_point(model, seed=1, draws=100):
-    """Return the result of a model whose parameters are known: all draws are one of the prior."""
-    drawn = pm.draw(model.free_RVs, random_seed=seed)
-    values = {
-        rv.name: np.broadcast_to(value, (1, draws, *np.shape(value)))
-        for rv, value in zip(model.free_RVs, drawn, strict=True)
-    }
-    posterior = with_deterministics(model, as_posterior(model, values))
-    variable, observation = observed(model)
-    parameters = evaluate(model, posterior, parameter_variables(variable))
-    labels = summarize_labels(observation, parameters, posterior, log_likelihood=False)
-    return build(model, posterior, labels, {})
+    """Return a result of one draw of the parameters, and many of the labels given these."""
+    settings = {"tune": 2, "chains": 1, "random_seed": seed, "progressbar": False, "quiet": True}
+    result = bf.sample(model, 1, log_likelihood=False, **settings)
+    labels = bf.draw_labels(result, model, draws, random_seed=seed).transpose(..., "item")
+    result["label_draws"] = xr.DataTree(as_draws(labels.values, TABLE.items, TABLE.classes))
+    return result
 
 
 def dependent():

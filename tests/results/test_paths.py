@@ -13,7 +13,6 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
 from bayesfuse.pymc.model import observed
 from bayesfuse.results import joint_labels
-from bayesfuse.results.compatibility import central
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 
 TAGS = ["B-A", "I-A", "O"]
@@ -199,23 +198,17 @@ def test_dimensions_are_known_by_name(tagged):
 
 
 def test_groups_that_are_inferred_are_decoded_at_a_partition_and_not_at_a_mean():
-    """Five raters, alone in most draws and together in some: no average of numbers is a group."""
+    """Five raters, together in one chain and alone in two: no average of numbers is a group."""
     rng = np.random.default_rng(4)
     model = LatentGroup(bf.Responses.from_matrix(rng.integers(0, 2, (40, 5))), "posterior")
-    draws = np.full((2, 4, 5), -1)
-    draws[0, :3, 1:4] = 0
-    rows = rng.dirichlet([1, 1], (2, 4, 5, 2))
-    values = {"assignment": draws, "rater_confusion": rows}
-    point = central(observed(model)[1], values)
-    assert point["assignment"].tolist() == [-1] * 5
-    alone = rows[draws.max(axis=-1) < 0]
-    np.testing.assert_allclose(point["rater_confusion"], alone.mean(axis=0), rtol=1e-12)
-    # of equally frequent ones the most typical
-    draws = np.array([[-1] * 5, [0, 0, 0, -1, -1], [0, 0, -1, -1, -1], [0, 0, -1, 1, 1]])
-    values = {"assignment": draws[None], "prevalence": np.arange(8.0).reshape(1, 4, 2)}
-    point = central(observed(model)[1], values)
-    assert point["assignment"].tolist() == [0, 0, -1, -1, -1]
-    assert point["prevalence"].tolist() == [4.0, 5.0]
+    settings = {"random_seed": 1, "progressbar": False, "quiet": True}
+    result = bf.sample(model, 4, tune=2, chains=3, **settings)
+    assignment = result["posterior"]["assignment"]
+    assignment[:] = -1
+    assignment[0, :, 1:4] = 0
+    alone = result.isel(chain=[1, 2])
+    assert bf.decode(result, model).equals(bf.decode(alone, model))
+    assert not bf.decode(result.isel(chain=[0]), model).equals(bf.decode(alone, model))
     with pytest.raises(ModelError, match="whole number per rater"):
         observed(model)[1].raters.at({"assignment": np.full(5, -0.87)}, ())
 

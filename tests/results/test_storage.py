@@ -25,21 +25,7 @@ from bayesfuse import decisions, plots
 from bayesfuse.errors import LargeResultWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
 from bayesfuse.pymc.model import observed
-from bayesfuse.results import build, draws, storage
-
-
-def test_the_error_of_slow_chains_is_not_understated():
-    rng, stay, n_draws = np.random.default_rng(1), 0.95, 200
-    made = [draws.BatchMeans((500,), draws.batch_length(4, n_draws)) for _ in range(4)]
-    for own in made:
-        now = rng.standard_normal(500)
-        for _ in range(n_draws):
-            now = stay * now + np.sqrt(1 - stay**2) * rng.standard_normal(500)
-            own.add(now)
-    for own in made[1:]:
-        made[0].join(own)
-    actual = np.sqrt((1 + stay) / (1 - stay) / (4 * n_draws))
-    assert 0.65 < np.sqrt((made[0].result()[1] ** 2).mean()) / actual < 1.0
+from bayesfuse.results import build
 
 
 def bytes_of(result):
@@ -47,48 +33,44 @@ def bytes_of(result):
     return sum(values.nbytes for group in groups for values in group.data_vars.values())
 
 
-def chosen(model, most, **asked):
-    sizes = FIT["chains"], FIT["draws"]
-    return storage.choose_storage(model, [observed(model)[1]], sizes, **asked, max_bytes=most)
+def stored(model, monkeypatch, most, **asked):
+    """Return precision and thinning of draws that may take so many bytes."""
+    monkeypatch.setattr("bayesfuse.results.storage.MAX_BYTES", most)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LargeResultWarning)
+        result = bf.sample(model, **FIT, **asked)
+    return result.attrs["precision"], result.attrs["thin"]
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_sizes_are_known_before_sampling(fits, kind):
+def test_sizes_are_known_before_sampling(fits, kind, monkeypatch):
     model, result = fits[kind]
-    assert chosen(model, 10**9).size == bytes_of(result)
-    assert chosen(model, 10**9, precision="single").size == bytes_of(in_single(result))
-    assert not chosen(model, 10**9, log_likelihood=False).log_likelihood
+    assert stored(model, monkeypatch, bytes_of(result)) == ("double", 1)
+    assert stored(model, monkeypatch, bytes_of(result) - 1) == ("single", 1)
 
 
-def test_precision_goes_first_and_then_draws(fits):
+def test_precision_goes_first_and_then_draws(fits, monkeypatch):
     model, result = fits["independent"]
     whole = bytes_of(result)
     for most, precision, thin in (
-        (whole, "double", 1),
-        (whole - 1, "single", 1),
         (whole // 2, "single", 1),
         (whole // 2 - 1, "single", 2),
         (whole // 6, "single", 3),
         (1, "single", FIT["draws"]),
     ):
-        found = chosen(model, most)
-        assert (found.precision, found.thin) == (precision, thin), most
-        assert found.size <= most or most == 1
-    assert chosen(model, 1, thin=2)[:2] == ("single", 2)
-    assert chosen(model, whole // 2, precision="double")[:2] == ("double", 2)
-    observation = observed(model)[1]
-    typo = storage.choose_storage(model, [observation], (4, 10**15), max_bytes=whole)
-    assert typo.thin == storage.MAX_THIN
+        assert stored(model, monkeypatch, most) == (precision, thin), most
+    assert stored(model, monkeypatch, 1, thin=2) == ("single", 2)
+    assert stored(model, monkeypatch, whole // 2, precision="double") == ("double", 2)
 
 
 def test_less_is_stored_of_large_results_and_said(fits, monkeypatch):
     model, whole = fits["independent"]
-    monkeypatch.setattr(storage, "MAX_BYTES", bytes_of(whole) // 4)
+    monkeypatch.setattr("bayesfuse.results.storage.MAX_BYTES", bytes_of(whole) // 4)
     with pytest.warns(LargeResultWarning, match=r"Got: 0 MB, so precision='single' and thin=2"):
         small = bf.sample(model, **FIT)
     assert (small.attrs["precision"], small.attrs["thin"]) == ("single", 2)
     assert dict(small["posterior"].sizes)["draw"] == FIT["draws"] // 2
-    assert bytes_of(small) <= storage.MAX_BYTES
+    assert bytes_of(small) <= bytes_of(whole) // 4
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         asked = bf.sample(model, **FIT, thin=1, precision="double")

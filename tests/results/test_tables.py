@@ -11,7 +11,6 @@ from rules import rules
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
 from bayesfuse.pymc.model import observed
-from bayesfuse.results.summaries import least_certain
 
 QUIET = {"progressbar": False, "quiet": True}
 
@@ -275,13 +274,3 @@ def test_without_responses():
     result = made(SAID, [[0, 0, 1, 1]], ["n", "y"])
     del result["observed_data"]
     refused(r"counts responses", bf.rater_table, result)
-
-
-def test_least_certain_items_alike_are_one_row():
-    labels = [[0.6, 0.4], [0.5, 0.5], [0.6, 0.4], [0.9, 0.1]]
-    shares = xr.DataArray(labels, {"item": list("abcd"), "class": ["n", "y"]}, ["item", "class"])
-    assert least_certain(shares, 3).to_numpy().tolist() == [
-        ["b", "n: 0.50  y: 0.50"],
-        ["a and 1 alike", "n: 0.60  y: 0.40"],
-        ["d", "n: 0.90  y: 0.10"],
-    ]

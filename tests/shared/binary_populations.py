@@ -7,7 +7,6 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
-from bayesfuse.moments import pairs
 
 SENSITIVITY = np.array([0.9, 0.7, 0.6, 0.8, 0.3])
 SPECIFICITY = np.array([0.6, 0.8, 0.5, 0.9, 0.4])  # the last one is worse than random
@@ -54,12 +53,22 @@ def sample(rng, items, sensitivity, specificity, prevalence, answered=1.0, truth
     return np.where(rng.random(says.shape) < answered, says.astype(int), -1)
 
 
+def sampling_variance(one, other, q, n):
+    """Variance of the sample covariance of ±1 labels with these means and this covariance."""
+    fourth = 0.0
+    for x, y in itertools.product((-1, 1), repeat=2):
+        chance = (1 + x * one + y * other + x * y * (q + one * other)) / 4
+        fourth += chance * (x - one) ** 2 * (y - other) ** 2
+    both = (1 - one**2) * (1 - other**2)
+    return (fourth - (n - 2) / (n - 1) * q**2 + both / (n - 1)) / n
+
+
 def moments(q, items=1000, mean=None):
     """Build what ``covariance`` returns from population moments."""
     q = np.asarray(q, dtype=float)
     mean = np.zeros(len(q)) if mean is None else mean
     overlap = np.broadcast_to(np.asarray(items), q.shape).copy()
-    variance = pairs.sampling_variance(mean[:, None], mean, q, overlap)
+    variance = sampling_variance(mean[:, None], mean, q, np.maximum(overlap, 2))
     pair = ("rater", "other")
     names = np.arange(len(q))
     return xr.Dataset(

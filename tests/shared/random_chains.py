@@ -39,3 +39,9 @@ def random_log_lik(size, n_classes, seed, *, spread=2.0):
     log_lik[2] -= 5000.0  # whose probabilities underflow
     log_lik[-1, 0] = -np.inf  # a class ruled out
     return log_lik
+
+
+def relative(log_lik):
+    """Return likelihoods (items, classes) relative to the largest of an item, and log scales."""
+    log_scale = log_lik.max(axis=1)
+    return np.exp(log_lik - log_scale[:, None]), log_scale

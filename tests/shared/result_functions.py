@@ -4,7 +4,6 @@ import numpy as np
 
 import bayesfuse as bf
 from bayesfuse import checks, decisions, plots
-from bayesfuse.command_line.outputs import report
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.pymc.model import observed
 from bayesfuse.results.build import rebuild
@@ -128,7 +127,6 @@ OF_MODEL = {
     "plot_sequence": lambda r, m: plots.plot_sequence(
         r, m, sequences=sequences_of(observed(m)[1].responses)
     ),
-    "report": lambda r, m: report(m, r),
 }
 """What takes a result and its model, whatever that is."""
 

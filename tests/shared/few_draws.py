@@ -1,0 +1,17 @@
+"""Answers of few draws, since ``bf.fuse`` takes seconds."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+
+@contextmanager
+def few_draws():
+    """Let ``bf.fuse`` take few draws and replications, and no run that times them."""
+    with pytest.MonkeyPatch.context() as patch:
+        few = lambda member, _: replace(member, sweeps=(20, 20))  # noqa: E731
+        patch.setattr("bayesfuse.ensemble.candidates.Candidate.within", few)
+        patch.setattr("bayesfuse.ensemble.schedule.Schedule._room", lambda *_: (1000.0, 1000.0))
+        patch.setattr("bayesfuse.ensemble.diagnostics.REPLICATED", 20)
+        yield patch
