@@ -210,6 +210,7 @@ METHODS = {
     "even guesses": Method(sampled(ItemTypes, consensus="levels", guesses="even")),
     "competing classes": Method(sampled(ItemTypes)),
     "consensus, variational": Method(fitted(ItemTypes, consensus="levels")),
+    "clean items, variational": Method(fitted(ItemTypes, consensus="levels", clean=True)),
     "even guesses, variational": Method(fitted(ItemTypes, consensus="levels", guesses="even")),
     "competing, variational": Method(fitted(ItemTypes)),
     "one coin, Gibbs": Method(sampled(DawidSkene, raters="coin")),

@@ -9,7 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
-from bayesfuse.checks.error_correlation import LIMIT, error_correlation
+from bayesfuse.checks.error_correlation import error_correlation
 from bayesfuse.data.known import read_classifier, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
@@ -24,6 +24,7 @@ from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.base import RaterChannel
 
 RaterKind = Literal["types", "sequential", "confusion", "class", "coin", "graded"]
+MIN_CORRELATION = 0.015  # of errors of raters, up to which a chain of classes has good labels
 RESPONSES_OF_ROW = 20  # on average, from which matrices by previous answers find better spans
 
 
@@ -230,7 +231,7 @@ class HiddenMarkov(LabelModel):
         shares, rows = point["prevalence"].values, point["confusion"].values
         rng = np.random.default_rng(0)
         correlation, error = error_correlation(self.responses, shares, rows, rng)
-        return correlation - 2.0 * error > LIMIT
+        return correlation - 2.0 * error > MIN_CORRELATION
 
     def _observe_types(self, sequences: bf.Sequences) -> None:
         """Register the chain of types, competent and guessing raters, and their responses."""

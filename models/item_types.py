@@ -10,17 +10,21 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
+from bayesfuse import priors
 from bayesfuse.data.tables import Table
-from bayesfuse.errors import ModelError, require_choice, require_number
+from bayesfuse.errors import ModelError, require_choice, require_flag, require_number
 from bayesfuse.parameters.consensus_table import TRUST, ConsensusTable, class_given_type
 from bayesfuse.parameters.contract import DRAWN
 from bayesfuse.parameters.pool import SMALLEST, ConsensusShares, Member
 from bayesfuse.parameters.simplex import SIMPLEX
+from bayesfuse.parameters.variables import dirichlet
+from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.item_priors import tilted_labels
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.pymc.rater_rows import shared_rows, shared_shares
 
-CONCENTRATION = 3.0  # of the prior of the shares of all types
+# concentrations of the prior of shares: of all types with a consensus row, of all clean types
+CONCENTRATION, CLEAN_CONCENTRATION = 3.0, 1.5
 COMPETENCE = np.array([2.0, 1.0])  # beta prior of the mean competence
 COMPETENCE_NEAR, GUESS_NEAR = (2.0, 0.5), (1.0, 0.2)  # gamma priors of the concentrations
 MANY = 10  # classes above which only pairs are used that raters give to the same item
@@ -52,6 +56,10 @@ class ItemTypes(LabelModel):
     consensus : {"pairs", "levels"}, default "pairs"
         The consensus rows: six levels of agreement for every class, and three rows for each ordered
         pair of classes that compete, or the levels alone. The same for two classes.
+    clean : bool, default False
+        Whether some items are clean: one more type for every class, on which each rater answers by
+        a row of their own, θ, so that their errors are independent, as in
+        :class:`bayesfuse.models.DawidSkene`. The class of these items is that of the type.
     guesses : {"own", "even"}, default "own"
         Whether raters guess by a row of their own, or evenly (only if no rater prefers a label).
     trust : float, optional
@@ -69,8 +77,10 @@ class ItemTypes(LabelModel):
     -----
     Variables: ``type_share`` w, ``trust`` δ, ``competence`` a, ``guess`` g, and for the latter two
     their ``…_mean`` and ``…_concentration``. The concentration of w is small, so few types are in
-    use unless the data show more. Responses cannot tell the trust, so without gold labels it keeps
-    its prior, log-normal(0.2, 0.5): on ten public crowds it was between 0.4 and 2.3. The mean
+    use unless the data show more. With ``clean``, it is 1.5 for all clean types and 3 for all
+    others, and ``clean_confusion`` θ (rater, class, answer) has the prior of
+    :class:`bayesfuse.models.DawidSkene`. Responses cannot tell the trust, so without gold labels it
+    keeps its prior, log-normal(0.2, 0.5): on ten public crowds it was between 0.4 and 2.3. The mean
     competence is around Beta(2, 1), and mean guesses around a flat row.
 
     With ``populations``, ``covariates`` or ``classifier`` an item has types and classes with
@@ -109,6 +119,7 @@ class ItemTypes(LabelModel):
         consensus: Literal["pairs", "levels"] = "pairs",
         guesses: Literal["own", "even"] = "own",
         trust: float | None = None,
+        clean: bool = False,
         populations: Any = None,
         covariates: Any = None,
         classifier: Any = None,
@@ -122,17 +133,21 @@ class ItemTypes(LabelModel):
                 "trust must be positive, because it is the power to which the consensus is raised. "
                 f"Got: {trust!r}."
             )
+        require_flag("clean", clean)
         super().__init__(responses, gold=gold, name=name)
         responses = self.responses
         n_classes = responses.n_classes
         pairs = competing_pairs(responses) if consensus == "pairs" else []
-        dictionary = ConsensusTable(n_classes, pairs)
+        dictionary = ConsensusTable(n_classes, pairs, clean)
         self.add_coord("type", dictionary.names(responses.classes))
         pm.Data("consensus", dictionary.rows, dims=("type", "answer"))
         log_rows = np.log(dictionary.rows)
-        n_types = len(log_rows)
+        n_clean = dictionary.n_clean
+        n_consensus = len(log_rows) - n_clean
 
-        concentration = np.full(n_types, CONCENTRATION / n_types)
+        concentration = np.repeat(
+            [CONCENTRATION / n_consensus, CLEAN_CONCENTRATION / n_classes], [n_consensus, n_clean]
+        )
         share = pm.Dirichlet("type_share", concentration, dims="type")
         members = {"type_share": Member(share, SIMPLEX)}
         power = pm.LogNormal("trust", *TRUST) if trust is None else pt.constant(float(trust))
@@ -148,7 +163,8 @@ class ItemTypes(LabelModel):
         competence, guess = competence_and_guess(self, guesses == "own")
         of_class = pm.Deterministic("type_of_class", (joint / average).T, dims=("class", "type"))
         kind = None if known is None else known.kind
-        channel = bf.build.Consensus(of_class, competence, guess, pairs=pairs, kind=kind)
+        rows = self._clean_confusion() if clean else None
+        channel = bf.build.Consensus(of_class, competence, guess, rows, pairs=pairs, kind=kind)
         options: Any = {} if trust is None else {"fixed": {"trust": np.asarray(float(trust))}}
         if known is not None:
             (parameter,) = labels.parameters
@@ -157,8 +173,14 @@ class ItemTypes(LabelModel):
                 role: Member(concentration, DRAWN)
                 for role, concentration in known.variables.items()
             }
-        self.pools.append(ConsensusShares(members, log_rows, CONCENTRATION, TRUST, **options))
+        self.pools.append(ConsensusShares(members, log_rows, concentration, TRUST, **options))
         self.observe(labels=labels, raters=channel)
+
+    def _clean_confusion(self) -> Any:
+        """Register the rows of every rater on clean types."""
+        rows = priors.confusion(None, self.responses)
+        self.new_rater_defaults["clean_confusion"] = common_mean(rows)
+        return dirichlet("clean_confusion", rows, dims=("rater", "class", "answer"))
 
 
 def competence_and_guess(model: LabelModel, guess_by_rater: bool = True) -> tuple[Any, Any]:

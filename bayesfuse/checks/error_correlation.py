@@ -12,13 +12,10 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check
+from bayesfuse.priors import diagonal
 
-REPLICATES = 8  # simulated tables with which the correlation is compared
-
-LIMIT = 0.015
-"""Correlation of errors up to which models of independent errors have the better labels. Between
-.024 and 1 on ten of eleven public crowds; on simulated tables of 10⁵ and 10⁶ responses, at most
-.0024 where errors were independent, and .0025 to .01 where a quarter of the items were hard."""
+REPLICATES, STEPS = 8, 10
+"""Simulated tables with which the correlation is compared, and EM steps of their fits."""
 
 
 def error_correlation(
@@ -28,28 +25,65 @@ def error_correlation(
 
     With residuals :math:`e_{nmk} = 1[x_{nm} = k] - \theta_{m y_n k}`, labels drawn given the
     responses, it is the sum of products over classes and pairs of responses to an item over its
-    scale, less that of tables simulated by the model: raters may err on the same items, and choose
-    the same wrong class. The second number is the standard deviation of these; one wrong response
-    more or less may have been a shared one, so it is no less than its share of them.
+    scale, less that of tables simulated by the model and fitted in the same way (a parametric
+    bootstrap): raters may err on the same items, and choose the same wrong class. The second number
+    is the standard deviation of these; one wrong response more or less may have been a shared one,
+    so it is no less than its share of them.
     """
-    number = responses.item
-    observed, replicated, scale, wrong = [], [], [], 0.0
-    probability = _labels(responses, responses.label, shares, rows)
+    shares, rows = _refitted(responses, responses.label, shares, rows)
+    products, _, wrong = _product_sum(responses, responses.label, shares, rows, rng)
+    replicated, scales = [], []
     for _ in range(REPLICATES):
         check()
-        truth = _drawn(probability, rng)
-        observed.append(_products(responses, responses.label, truth, rows)[0])
-        mistaken = responses.label != truth[number]
-        wrong += float(responses.multiplicity[number[mistaken]].sum()) / REPLICATES
-        answers = _drawn(rows[responses.rater, _drawn(probability, rng)[number]], rng)
-        again = _drawn(_labels(responses, answers, shares, rows), rng)
-        product, size = _products(responses, answers, again, rows)
+        truth = _drawn(_labels(responses, responses.label, shares, rows), rng)
+        answers = _drawn(rows[responses.rater, truth[responses.item]], rng)
+        again = _refitted(responses, answers, shares, rows)
+        product, size, _ = _product_sum(responses, answers, *again, rng)
         replicated.append(product)
-        scale.append(size)
-    size = max(float(np.mean(scale)), 1e-12)
-    excess = float(np.mean(observed) - np.mean(replicated))
+        scales.append(size)
+    size = max(float(np.mean(scales)), 1e-12)
+    excess = products - float(np.mean(replicated))
     error = float(np.std(replicated, ddof=1)) / size
     return excess / size, math.hypot(error, 1.0 / (1.0 + wrong))
+
+
+def _refitted(
+    responses: Responses, answers: NDArray[Any], shares: Array, rows: Array
+) -> tuple[Array, Array]:
+    """Return class shares and confusion matrices after EM steps of their posterior means."""
+    n_classes = len(shares)
+    weight = responses.multiplicity[responses.item].astype(float)
+    code = responses.rater.astype(np.int64) * n_classes + answers
+    for _ in range(STEPS):
+        labels = _labels(responses, answers, shares, rows)
+        shares = 1.0 + responses.multiplicity @ labels
+        counts = [
+            np.bincount(code, weight * labels[responses.item, k], rows.shape[0] * n_classes)
+            for k in range(n_classes)
+        ]  # of answers by rater, for every class
+        rows = np.stack(counts).reshape(n_classes, -1, n_classes).swapaxes(0, 1)
+        rows = rows + diagonal(n_classes)
+        shares, rows = shares / shares.sum(), rows / rows.sum(axis=2, keepdims=True)
+    return shares, rows
+
+
+def _product_sum(
+    responses: Responses,
+    answers: NDArray[Any],
+    shares: Array,
+    rows: Array,
+    rng: np.random.Generator,
+) -> tuple[float, float, float]:
+    """Return the sum of products of residuals, its scale and wrong answers, over drawn labels."""
+    probability = _labels(responses, answers, shares, rows)
+    sums = []
+    for _ in range(REPLICATES):
+        truth = _drawn(probability, rng)
+        mistaken = answers != truth[responses.item]
+        wrong = float(responses.multiplicity[responses.item[mistaken]].sum())
+        sums.append((*_products(responses, answers, truth, rows), wrong))
+    product, scale, wrong = np.mean(sums, axis=0).tolist()
+    return product, scale, wrong
 
 
 def _labels(responses: Responses, answers: NDArray[Any], shares: Array, rows: Array) -> Array:

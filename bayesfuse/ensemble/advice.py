@@ -14,13 +14,12 @@ from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.decisions import value_of_response
 from bayesfuse.ensemble.candidates import GRADED, candidates, with_sources
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.fits import NO_TIME, Fits
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import SURE, advice
-from bayesfuse.errors import InapplicableError, QuickAnswerWarning, warn
+from bayesfuse.errors import QuickAnswerWarning, warn
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.results import joint_labels
 from bayesfuse.results.probabilities import label_probabilities
@@ -32,11 +31,6 @@ MAX_RESPONSES = 20_000  # up to which the dependence on the prior is computed, w
 MIN_RESPONSES, MIN_MET = 20, 5  # and items of a second class, of a rater to be judged
 LIKELY = 0.8  # probability with which raters are hardly better than guessing
 HARDLY = 0.1  # share of the way from chance to certainty that counts as hardly better
-
-MAX_ITEMS, MAX_RATERS = 20, 20  # items that should get one more response, and raters to ask
-VALUE_DRAWS = 100  # from which the value of a response is computed
-MIN_GAIN = 0.05  # smallest expected decrease of wrong labels that is advised
-MAX_WORK = 3e7  # entries of the table of one more response: items × raters × classes²
 
 
 def advise(inputs: Inputs, evidence: Evidence, responses_advice: list[Advice]) -> list[Advice]:
@@ -92,26 +86,16 @@ def _gold(inputs: Inputs) -> list[Advice]:
     return [advice("gold in sequences", reason=reason, **numbers)]
 
 
-def one_more_response(fits: Fits) -> list[Advice]:
-    """Return advice on the items and raters for one more response."""
-    inputs, responses, first = fits.inputs, fits.inputs.responses, fits.complete[0]
-    n_asked = min(MAX_RATERS, responses.n_raters)
+def one_more_response(inputs: Inputs) -> list[Advice]:
+    """Return advice to look for the items and raters of one more response."""
+    responses = inputs.responses
     # models without the known labels would ask for these, and a rater is asked for whole sequences
     if inputs.known is not None or inputs.sequences is not None:
         return []
     # sources that may abstain were asked about all items
     if responses.silent is not None or are_labelling_functions(responses):
         return []
-    if responses.n_items * n_asked * responses.n_classes**2 > MAX_WORK:
-        return []
-    try:
-        gain = value_of_response(
-            first.result, first.model, candidates=n_asked, most=1, draws=VALUE_DRAWS
-        )
-    except InapplicableError:  # raters have responded to all items
-        return []
-    value = np.sort(gain["value"].isel(choice=0).fillna(0.0).values)[::-1]
-    if value[:MAX_ITEMS].clip(0.0).sum() < MIN_GAIN:
+    if responses.n_responses >= responses.n_items * responses.n_raters:
         return []
     return [advice("one more response")]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 import bayesfuse.models
 from bayesfuse.checks.repeats import part_of
@@ -15,7 +16,7 @@ from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.evidence import LEAST_WEIGHT, Evidence
 from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.ensemble.schedule import Schedule
+from bayesfuse.ensemble.schedule import CHAINS, Schedule, draws_of_large
 from bayesfuse.priors import IDENTIFIED
 from bayesfuse.pymc.model import LabelModel
 
@@ -26,12 +27,14 @@ spans, and an overconfident one."""
 
 STRONG = 1.5, 2.0  # couplings that are tried, as multiples of the critical one
 
-PART, PART_INDEPENDENT, MIN_PART = (60_000, 100_000), 200_000, 10_000
-"""Responses that models are fitted to in :data:`PART_SECONDS`: a tenth of all, between the first
-two, more by models of independent errors, which are quicker, and at least; other labels are
-predicted."""
+RESPONSES_PER_SECOND, MIN_PART = 10_000, 10_000
+"""Responses that models are fitted to in a second of the time limit, and at least: the labels of
+other items are predicted."""
 
-PART_SECONDS = 180.0
+TYPE_DRAWS = 250, 50  # draws of the variational fits of item types, of large tables at least
+DRAFT = {"draws": 60, "iterations": 50, "tolerance": 1e-5}
+DRAFT_ON_GRAPHS = DRAFT | {"draws": 4}  # labels on graphs take long
+"""Settings of fits in seconds, where sampling may take too long."""
 
 KNOWN, BY_ITEM = ("gold",), ("gold", "covariates")
 """Keywords of every model, and of models of independent items."""
@@ -43,7 +46,8 @@ class Candidate:
 
     ``inputs_used`` are the arguments of ``bf.fuse`` that it takes, and ``options`` its others.
     ``votes`` is the weight of vote shares beside the model, ``sweeps`` are the most draws and
-    tuning steps of a chain, and ``start`` is their initialisation.
+    tuning steps of a chain, and ``start`` is their initialisation. With ``settings``, those of a
+    variational fit, it is not sampled. A ``draft`` stands for models that take too long.
     """
 
     name: str
@@ -54,11 +58,17 @@ class Candidate:
     votes: float = 0.0
     sweeps: tuple[int, int] = (250, 200)
     start: str = "moments"
+    settings: Mapping[str, Any] | None = None
+    draft: bool = False
 
-    def within(self, draws: int | None) -> Candidate:
-        """Return the same with at most so many draws of a chain."""
+    def within(self, draws: int | None, n_responses: int) -> Candidate:
+        """Return the same with at most so many draws of each of four chains, or in all."""
         most, tune = self.sweeps
-        return replace(self, sweeps=(min(draws or most, most), tune))
+        settings = self.settings
+        if settings is not None:
+            of_table = draws_of_large(settings["draws"], TYPE_DRAWS[1], n_responses)
+            settings = {**settings, "draws": min(CHAINS * (draws or most), of_table)}
+        return replace(self, sweeps=(min(draws or most, most), tune), settings=settings)
 
     @property
     def tabulates(self) -> bool:
@@ -83,7 +93,9 @@ class Candidate:
 
 LEVELS = {"consensus": "levels"}
 ITEMS = [
-    Candidate(name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, (250, 50), "majority")
+    Candidate(
+        name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, settings={"draws": TYPE_DRAWS[0]}
+    )
     for name, why, options in (
         (
             "consensus",
@@ -91,6 +103,11 @@ ITEMS = [
             LEVELS,
         ),
         ("even guesses", "the same, where guesses prefer no class", LEVELS | {"guesses": "even"}),
+        (
+            "clean items",
+            "the same as the first, beside items on which raters only err in their own ways",
+            LEVELS | {"clean": True},
+        ),
         ("competing classes", "the same as the first, where two classes may compete", {}),
     )
 ]
@@ -124,11 +141,11 @@ ONE_ACCURACY = replace(
     why="errors are independent, and a rater is right equally often on items of all classes",
     options={"raters": "coin"},
 )
-FEW_RATERS = replace(
+UNPOOLED = replace(
     INDEPENDENT,
-    why="up to three raters do not show whether errors are independent: accuracies vary freely",
+    name="independent errors, unpooled",
+    why="errors are independent, and the accuracies of raters vary freely",
     options={},
-    votes=FEW_VOTES,
 )
 OTHERS = Candidate(
     "Dawid–Skene",
@@ -205,28 +222,39 @@ class Side:
 
 @dataclass(frozen=True)
 class Selection:
-    """Models to fit by side, the most important first, and their inputs: a part of large tables."""
+    """Models to fit by side, the most important first, and their inputs: a part of large tables.
+
+    ``start`` is a fit of the same items, at whose labels models may start.
+    """
 
     inputs: Inputs
     sides: list[Side]
+    start: xr.DataTree | None = None
 
     @property
     def candidates(self) -> list[Candidate]:
         """The models of all sides, each once."""
         return _distinct(self.sides)
 
+    @property
+    def names(self) -> set[str]:
+        """Names of the models of all sides."""
+        return {candidate.name for candidate in self.candidates}
+
 
 def choose(
     inputs: Inputs, evidence: Evidence, schedule: Schedule, seed: int, draws: int | None
 ) -> Selection:
     """Select the models of the answer by the structure of the table and its evidence."""
-    part = sample_items(with_sources(inputs, evidence), evidence, schedule, seed)
+    part = sample_items(with_sources(inputs, evidence), schedule, seed)
+    size = part.responses.n_responses
     return Selection(
         part,
         [
-            replace(side, candidates=[member.within(draws) for member in side.candidates])
+            replace(side, candidates=[c.within(draws, size) for c in side.candidates])
             for side in sides(part, evidence)
         ],
+        None if inputs.has_order else evidence.start,
     )
 
 
@@ -237,13 +265,11 @@ def with_sources(inputs: Inputs, evidence: Evidence) -> Inputs:
     return replace(inputs, groups=dict(evidence.groups))
 
 
-def sample_items(inputs: Inputs, evidence: Evidence, schedule: Schedule, seed: int) -> Inputs:
+def sample_items(inputs: Inputs, schedule: Schedule, seed: int) -> Inputs:
     """Return the inputs for the items that models are fitted to: a part of very large tables."""
     if not inputs.has_only_labels or inputs.has_order or inputs.covariates is not None:
         return inputs
-    most = float(np.clip(inputs.responses.n_responses / 10, *PART))
-    most += evidence.independence * (PART_INDEPENDENT - most)
-    most = max(int(most * schedule.seconds / PART_SECONDS), MIN_PART)
+    most = max(int(RESPONSES_PER_SECOND * schedule.seconds), MIN_PART)
     part = part_of(inputs.responses, most, np.random.default_rng(seed), inputs.gold or {})
     return replace(inputs, responses=part)
 
@@ -297,15 +323,15 @@ def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Side]:
         votes *= 1.0 - evidence.independence
         chains = [CHAIN, TAGS] if tags and inputs.covariates is None else [CHAIN]
         return [Side(1.0, [replace(candidate, votes=votes) for candidate in chains])]
-    of_types, of_classes = evidence.order_of_types, evidence.order_of_classes
     of_raters = replace(CHAIN, options={"raters": "confusion"})  # whatever the model's default
-    chains = [replace(chain, votes=LEAST_VOTES) for chain in (of_raters, CHAIN_POOLED)]
+    chains = [of_raters, CHAIN_POOLED]
+    if np.count_nonzero(inputs.responses.per_rater) < IDENTIFIED:
+        chains = [of_raters]
+    chains = [replace(chain, votes=LEAST_VOTES) for chain in chains]
     both = []
     for side in _of_items(replace(inputs, sequences=None), evidence):
-        order = of_classes if side.by_prediction else of_types
+        order = evidence.order_of_classes if side.by_prediction else evidence.order_of_types
         with_order = chains if side.by_prediction else [CHAIN_TYPES]
-        if FEW_RATERS in side.candidates:
-            with_order = [CHAIN_TYPES, replace(of_raters, votes=FEW_VOTES)]
         both.append(Side(side.weight * order.weight, with_order))
         both.append(replace(side, weight=side.weight * (1.0 - order.weight)))
     return [side for side in both if side.weight >= LEAST_WEIGHT]
@@ -318,10 +344,11 @@ def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
         return [Side(1.0, sources or [OTHERS])]
     n_classes = inputs.responses.n_classes
     graded = [GRADED] if inputs.graded and n_classes > 2 else []
-    if np.count_nonzero(inputs.responses.per_rater) <= IDENTIFIED and not sources:
-        return [Side(1.0, [FEW_RATERS, ITEMS[0], *graded])]
-    independent = [INDEPENDENT, ONE_ACCURACY]
-    dependent = [*ITEMS[:2]] if n_classes == 2 else [*ITEMS, *graded]
+    independent = [UNPOOLED]
+    if np.count_nonzero(inputs.responses.per_rater) >= IDENTIFIED:
+        independent += [INDEPENDENT, ONE_ACCURACY]
+    # with two classes, none competes with another
+    dependent = [*(ITEMS[:3] if n_classes == 2 else ITEMS), *graded]
     if sources:
         are_estimated = evidence.groups or isinstance(inputs.groups, str)
         of_groups = replace(GROUPS, votes=FEW_VOTES)
@@ -351,11 +378,14 @@ def strong(inputs: Inputs) -> list[Candidate]:
     ]
 
 
-def approximate_candidates(inputs: Inputs) -> list[Candidate]:
-    """Return models that are approximated in seconds, the simplest first.
+def drafts(inputs: Inputs) -> list[Candidate]:
+    """Return models that take seconds, the simplest first.
 
     The last, with the structure of the items, is used; on a graph the one that predicts best.
     """
+    if inputs.has_only_labels and not inputs.has_order and inputs.groups is None:
+        if not are_labelling_functions(inputs.responses):
+            return ITEMS[:1]
     alone = replace(
         OTHERS,
         name="Dawid–Skene, approximate",
@@ -363,18 +393,20 @@ def approximate_candidates(inputs: Inputs) -> list[Candidate]:
         inputs_used=KNOWN,
         start="majority",
     )
-    if inputs.sequences is not None:
-        if inputs.has_only_labels and not mark_spans(inputs.responses.classes.tolist()):
-            # before the evidence on the order, which may mislead
-            return [alone, replace(ITEMS[0], name="consensus, approximate", why=alone.why)]
-        chain = replace(CHAIN, name="sequences, approximate", inputs_used=("sequences", *KNOWN))
-        return [alone, replace(chain, votes=SEQUENCE_VOTES, start="majority")]
-    if inputs.graph is None:
-        return [alone]
     members = [alone]
-    for candidate in strong(inputs)[:1]:
-        name = f"{candidate.name}, approximate"
-        members.append(replace(candidate, name=name, start="first fit"))
-    drawn = f"{GRAPH[1].name}, approximate"
-    members.append(replace(GRAPH[1], name=drawn, start="majority"))
-    return [replace(member, votes=FEW_VOTES) for member in members]
+    is_plain = inputs.has_only_labels and not mark_spans(inputs.responses.classes.tolist())
+    if inputs.sequences is not None and is_plain:
+        # before the evidence on the order, which may mislead
+        members.append(replace(ITEMS[0], name="consensus, approximate", why=alone.why))
+    elif inputs.sequences is not None:
+        chain = replace(CHAIN, name="sequences, approximate", inputs_used=("sequences", *KNOWN))
+        members.append(replace(chain, votes=SEQUENCE_VOTES, start="majority"))
+    if inputs.graph is not None:
+        for candidate in strong(inputs)[:1]:
+            name = f"{candidate.name}, approximate"
+            members.append(replace(candidate, name=name, start="first fit"))
+        drawn = f"{GRAPH[1].name}, approximate"
+        members.append(replace(GRAPH[1], name=drawn, start="majority"))
+        members = [replace(member, votes=FEW_VOTES) for member in members]
+    settings = DRAFT if inputs.graph is None else DRAFT_ON_GRAPHS
+    return [replace(member, settings=settings, draft=True) for member in members]

@@ -12,7 +12,6 @@ import xarray as xr
 from bayesfuse.checks.advice import Advice
 from bayesfuse.ensemble import advice, diagnostics
 from bayesfuse.ensemble.average import FEW_PREDICTED, PREDICTED, average_items, mixture
-from bayesfuse.ensemble.candidates import INDEPENDENT, ONE_ACCURACY
 from bayesfuse.ensemble.diagnostics import chain_findings
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.explanation import code_of_answer
@@ -40,7 +39,9 @@ def combine(
     precision = {fit.name: diagnostics.label_precision(fit.result) for fit in fits.complete}
     by_model = {}
     for fit in fits.complete:
-        first = [Finding("approximation")] if fit.code else chain_findings(*precision[fit.name])
+        first = [] if fit.code else chain_findings(*precision[fit.name])
+        if fit.candidate.draft:
+            first = [Finding("approximation")]
         by_model[fit.name] = first + list(findings.get(fit.name, []))
     shares: dict[str, float] = weights["weight"].to_series().to_dict()
     average = _average(inputs, fits, shares, session)
@@ -100,7 +101,8 @@ def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | No
     fit = fits.with_types
     if fit is None or inputs.responses is not fits.inputs.responses:
         return None
-    estimate = partial(difficulty, fit.result, fit.model, draws=diagnostics.REPLICATED)
+    draws = diagnostics.replicated(inputs)
+    estimate = partial(difficulty, fit.result, fit.model, draws=draws)
     hardness: xr.Dataset | None = session.schedule.timed(estimate, 1.0)
     return hardness
 
@@ -114,12 +116,14 @@ def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
 
 
 def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
-    """Return a finding if models of independent and of dependent errors are weighed."""
-    names = {fit.name for fit in fits.complete}
-    if len(names) < 2 or not names & {INDEPENDENT.name, ONE_ACCURACY.name}:
+    """Return a finding on the weight of models of independent errors, if both kinds may be used."""
+    if fits.inputs.has_order or len(fits.complete) < 2:
         return []
-    values = {name: getattr(evidence, name) for name in ("correlation", "error", "independence")}
-    return [] if np.isnan(evidence.correlation) else [Finding("dependence", values)]
+    weight = {"independence": evidence.independence}
+    if np.isnan(evidence.correlation):
+        return [Finding("unknown dependence", weight)] if evidence.unmeasured else []
+    names = {name: getattr(evidence, name) for name in ("correlation", "error")}
+    return [Finding("dependence", names | weight)]
 
 
 def _order(inputs: Inputs, evidence: Evidence) -> list[Finding]:
@@ -141,7 +145,6 @@ def _advice(
     """Return advice on what to do next, and how far class shares depend on the prior."""
     if not fits.complete:
         return [advice.warn_of_votes(fits, schedule.seconds / 60.0)], []
-    more = schedule.timed(lambda: advice.one_more_response(fits), 1.0) or []
-    steps = advice.advise(inputs, evidence, more)
+    steps = advice.advise(inputs, evidence, advice.one_more_response(fits.inputs))
     steps += schedule.timed(lambda: advice.about_raters(fused, inputs.responses), 1.0) or []
     return steps, schedule.timed(lambda: advice.of_prior(inputs), 1.0) or []

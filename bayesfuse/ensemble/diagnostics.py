@@ -21,12 +21,12 @@ from bayesfuse.ensemble.candidates import RULES
 from bayesfuse.ensemble.fits import Fits, Session
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import Finding
-from bayesfuse.ensemble.schedule import Schedule
+from bayesfuse.ensemble.schedule import Schedule, draws_of_large
 from bayesfuse.errors import InapplicableError, warn
 from bayesfuse.pymc.model import observed
 from bayesfuse.results import joint_labels
 
-REPLICATED = 50  # draws for checks by replicated tables
+REPLICATED = 50, 20  # draws for checks by replicated tables, of large tables at least
 
 MAX_ERROR, MAX_RHAT = 0.02, 1.1  # of a label that chains should reach
 MAX_SHARE = 0.01  # share of the items that may exceed these
@@ -60,12 +60,12 @@ def check_model(
         checks.insert(0, neighbour_agreement)
     # without replicated labels, which take time
     findings = [_verdict(collapse(result, model), "bf.checks.collapse(result, model)")]
-    omitted = []
+    omitted, draws = [], replicated(inputs)
     for replicate in checks:
         name = f"bf.checks.{replicate.__name__}"
         try:
             outcome = schedule.timed(
-                partial(replicate, result, model, draws=REPLICATED, random_seed=seed)
+                partial(replicate, result, model, draws=draws, random_seed=seed)
             )
         except InapplicableError as reason:  # such as too few shared items
             findings.append(Finding("inapplicable check", {"check": name, "reason": reason}))
@@ -76,11 +76,16 @@ def check_model(
         if outcome is None:
             omitted.append(name)
             continue
-        call = f"{name}(result, model, draws={REPLICATED}, random_seed={seed})"
+        call = f"{name}(result, model, draws={draws}, random_seed={seed})"
         findings.append(_verdict(outcome, call))
     if omitted:
         findings.append(Finding("omitted checks", {"checks": ", ".join(omitted)}))
     return findings + rule_findings(result)
+
+
+def replicated(inputs: Inputs) -> int:
+    """Return how many tables are replicated by a check."""
+    return draws_of_large(*REPLICATED, inputs.responses.n_responses)
 
 
 def _verdict(outcome: xr.Dataset, call: str) -> Finding:

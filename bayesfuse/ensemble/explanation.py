@@ -41,6 +41,8 @@ def code_of_answer(
         lines.append(f"groups = {dict(evidence.groups)!r}")
     if inputs.mended:
         lines.append(f"gold = dict(gold) | {dict(inputs.mended)!r}")
+    if any("start=start" in f"start={fit.start_code} {fit.code}" for fit in complete):
+        lines.append("start = bf.find_map(bf.models.DawidSkene(responses))")
     lines += [*(f"# {note}" for note in notes), "results = {}"]
     for fit in complete:
         lines += [f"# {fit.candidate.why}", f"model = {fit.candidate.code(fits.inputs)}"]
@@ -49,13 +51,13 @@ def code_of_answer(
         else:
             lines.append(
                 f"result = bf.sample(\n    model, draws={fit.size.draws}, tune={fit.size.tune}, "
-                f"chains={CHAINS}, start={fit.candidate.start!r},\n    "
+                f"chains={CHAINS}, start={fit.start_code},\n    "
                 f'random_seed={seed}, precision="single", quiet=True,\n)'
             )
         calls = [finding.call for finding in findings.get(fit.name, []) if finding.call]
         lines += [f"print({call}.verdict)" for call in calls]
         if fit is fits.with_types:
-            draws = diagnostics.REPLICATED
+            draws = diagnostics.replicated(fits.inputs)
             lines.append(f"difficulty = bf.decisions.difficulty(result, model, draws={draws})")
         lines += [f"results[{fit.name!r}] = result", ""]
     if VOTES in weights:

@@ -14,7 +14,7 @@ import xarray as xr
 from bayesfuse.ensemble.candidates import (
     Candidate,
     Selection,
-    approximate_candidates,
+    drafts,
     has_rivals,
     sample_items,
 )
@@ -35,8 +35,6 @@ from bayesfuse.numerics.threads import Interruption, TimeIsUp, deadline
 from bayesfuse.pymc.model import LabelModel, observed
 from bayesfuse.raters.consensus import Consensus
 
-APPROXIMATE_DRAWS, APPROXIMATE_DRAWS_ON_GRAPHS = 60, 4  # labels on graphs take long
-APPROXIMATE_ITERATIONS = 50
 START_AT = '{{"confusion": results[{!r}]["posterior"]["confusion"].mean(("chain", "draw")).values}}'
 
 FITTED, INTERRUPTED = "fitted", "interrupted"
@@ -64,7 +62,8 @@ class Fit:
     model: LabelModel | None = None
     result: xr.DataTree = field(default_factory=xr.DataTree)
     size: Size | None = None
-    code: str = ""  # arguments of bf.fit, of an approximation
+    code: str = ""  # arguments of bf.fit, of a variational fit
+    start_code: str = ""  # of sampled chains
     is_cut: bool = False  # by the user, after enough draws
 
     @property
@@ -126,45 +125,43 @@ def seed_as_number(random_seed: Any) -> int:
 
 
 def approximate(inputs: Inputs, session: Session) -> Fits:
-    """Approximate models in seconds, the simplest first, where sampling may take too long."""
-    inputs = sample_items(inputs, Evidence(), session.schedule, session.seed)
+    """Fit models that take seconds, the simplest first, where others may take too long."""
+    inputs = sample_items(inputs, session.schedule, session.seed)
     size = None if inputs.graph is not None else inputs.responses.n_responses
     fits: list[Fit] = []
     if session.schedule.is_plenty(size):
         return Fits(inputs, fits)
-    planned = approximate_candidates(inputs)
+    planned = [c.within(None, inputs.responses.n_responses) for c in drafts(inputs)]
     for candidate in planned:
         session.progress.say(f"approximating: {candidate.name}")
-        fits.append(_approximate(candidate, fits[:1], inputs, session))
+        fits.append(_approximate(candidate, inputs, session, *_start(candidate, fits)))
         if fits[-1].outcome == INTERRUPTED:
             break
     return Fits(inputs, fits + [Fit(candidate) for candidate in planned[len(fits) :]])
 
 
+def _start(candidate: Candidate, fits: list[Fit]) -> tuple[Any, str]:
+    """Return where a draft starts, perhaps at the first of other fits, and its code."""
+    if candidate.start != "first fit":
+        return candidate.start, repr(candidate.start)
+    if not fits or not fits[0].is_complete:
+        return "majority", "'majority'"
+    rows = fits[0].result["posterior"]["confusion"].mean(("chain", "draw"))
+    return {"confusion": rows.values}, START_AT.format(fits[0].name)
+
+
 def _approximate(
-    candidate: Candidate, first_fit: list[Fit], inputs: Inputs, session: Session
+    candidate: Candidate, inputs: Inputs, session: Session, start: Any, start_code: str
 ) -> Fit:
+    """Return a variational fit of a model."""
     schedule = session.schedule
-    settings: dict[str, Any] = {
-        "draws": APPROXIMATE_DRAWS if inputs.graph is None else APPROXIMATE_DRAWS_ON_GRAPHS,
-        "iterations": APPROXIMATE_ITERATIONS,
-        "tolerance": 1e-5,
-        "random_seed": session.seed,
-    }
-    start: Any = candidate.start
-    start_code = repr(start)
-    if start == "first fit":
-        start, start_code = "majority", "'majority'"
-        if first_fit and first_fit[0].is_complete:
-            rows = first_fit[0].result["posterior"]["confusion"]
-            start = {"confusion": rows.mean(("chain", "draw")).values}
-            start_code = START_AT.format(first_fit[0].name)
+    settings: dict[str, Any] = {**(candidate.settings or {}), "random_seed": session.seed}
     began = schedule.used()
     fit = Fit(candidate)
     try:
         with deadline(schedule.left()), warnings.catch_warnings():
-            # few iterations are meant, the answer states that it is approximate, and a check of
-            # collapsed labels follows
+            # drafts need not converge, the answer states what they are, and a check of collapsed
+            # labels follows
             for category in (PoorFitWarning, CollapseWarning, LargeResultWarning):
                 warnings.simplefilter("ignore", category)
             model = candidate.build(inputs)
@@ -183,10 +180,11 @@ def _approximate(
 def run(selection: Selection, drafts: Fits, evidence: Evidence, session: Session) -> Fits:
     """Sample the models of a selection while there is time; ``drafts`` replace or rival them."""
     fits = {candidate.name: Fit(candidate) for candidate in selection.candidates}
-    # the sort is stable: the most important first
-    order = sorted(selection.candidates, key=lambda candidate: candidate.tabulates)
+    done = {fit.name: fit for fit in drafts.complete}
+    # the quickest first; the sort is stable: among others the most important
+    order = sorted(selection.candidates, key=lambda c: (c.settings is None, c.tabulates))
     for number, candidate in enumerate(order):
-        fit = _sample(candidate, selection.inputs, len(order) - number, session)
+        fit = done.get(candidate.name) or _fit(candidate, selection, len(order) - number, session)
         fits[candidate.name] = fit
         if fit.is_cut or fit.outcome == INTERRUPTED:
             break
@@ -206,15 +204,28 @@ def run(selection: Selection, drafts: Fits, evidence: Evidence, session: Session
     return sampled
 
 
-def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session) -> Fit:
+def _fit(candidate: Candidate, selection: Selection, n_left: int, session: Session) -> Fit:
     """Return a fit of a model, the first of so many for which the time that is left is divided."""
-    schedule, fit = session.schedule, Fit(candidate)
     if session.interruption.requested:  # while the model before was completed
-        return replace(fit, outcome=INTERRUPTED)
+        return Fit(candidate, INTERRUPTED)
+    if session.schedule.left() < 0.0:
+        return Fit(candidate)
+    start: Any = candidate.start
+    code = repr(start)
+    if start == "moments" and selection.start is not None:
+        start, code = selection.start, "start"
+    if candidate.settings is not None:
+        session.progress.say(f"fitting: {candidate.name}")
+        return _approximate(candidate, selection.inputs, session, start, code)
     session.progress.say(f"trying: {candidate.name}")
+    fit = _sample(candidate, selection.inputs, n_left, session, start)
+    return replace(fit, start_code=code)
+
+
+def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session, start: Any) -> Fit:
+    """Return the draws of a model that fit into its part of the time."""
+    schedule, fit = session.schedule, Fit(candidate)
     began, seconds = schedule.used(), schedule.left()
-    if seconds < 0.0:
-        return fit
     try:
         with deadline(seconds), warnings.catch_warnings():
             # a mixture needs a thousand draws at most; `comparison` has their number
@@ -231,7 +242,7 @@ def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session)
                     size.draws,
                     tune=size.tune,
                     chains=CHAINS,
-                    start=candidate.start,
+                    start=start,
                     random_seed=session.seed,
                     progressbar=partial(_advance, count, schedule, until),
                     precision="single",

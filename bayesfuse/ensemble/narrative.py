@@ -53,6 +53,9 @@ SENTENCES = {
     "that are hard for all raters the others.",
     "order": "The order of the items predicts a rater who is left out {comparison}: models with it "
     "have a weight of {weight:.0%}, models without it the others.",
+    "unknown dependence": "Up to three raters cannot show whether errors are independent: models "
+    "of independent errors have a weight of {independence:.0%}, those of items that are hard for "
+    "all raters the others.",
     "subset": "Models are fitted to {fitted:,} of the {items:,} items, drawn at random, and "
     "predict the labels of the others; more minutes= allow a larger part.",
     "mended tags": "Known tags that continue a span that has not begun were read as its beginning "
@@ -111,8 +114,8 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "responses.expand()",
     ),
     "one more response": (
-        "One more response to some items would correct labels: "
-        "bf.decisions.value_of_response(fused) lists by how much, and the raters to ask.",
+        "If you can ask for more responses: bf.decisions.value_of_response(fused) lists the items "
+        "where one more corrects most, and the raters to ask.",
         "bf.decisions.value_of_response(fused)",
     ),
     "uncertain items": (

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bayesfuse.inference.mcmc import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
@@ -28,8 +30,15 @@ FITS, CHECKS = 0.75, 0.85  # shares of the time after which fits and checks have
 DRAWING = 0.75  # share of a fit's time after which its draws have ended, and labels follow
 PLENTY = 60.0, 5_000  # seconds, and responses without a graph, that need no approximation first
 
+MAX_LABELS = 4_000_000  # responses × draws for whose labels a second or two is spent
+
 SECONDS_BETWEEN_LINES = 10.0
 MIN_SHARE = 0.05  # of the steps, from which the time left is estimated
+
+
+def draws_of_large(most: int, least: int, n_responses: int) -> int:
+    """Return how many draws are worth their time: posteriors of large tables are narrow."""
+    return int(np.clip(MAX_LABELS / max(n_responses, 1), least, most))
 
 
 class Size(NamedTuple):

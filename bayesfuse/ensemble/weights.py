@@ -36,11 +36,11 @@ def weigh(fits: Fits, selection: Selection, evidence: Evidence) -> xr.Dataset:
     if not complete:
         return xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
     only_best = has_rivals(fits.inputs, evidence)
-    if fits.inputs.graph is not None and all(fit.code for fit in complete):
-        only_best = True  # approximations
+    if fits.inputs.graph is not None and all(fit.candidate.draft for fit in complete):
+        only_best = True
     results = fits.results
     sides = [side for side in selection.sides if any(c.name in results for c in side.candidates)]
-    if any(fit.code for fit in complete):  # approximations stand for all
+    if any(fit.name not in selection.names for fit in complete):  # drafts stand for all
         sides = [Side(1.0, [fit.candidate for fit in complete])]
     total = sum(side.weight for side in sides)
     columns = {name: pd.Series(np.nan, list(results)) for name in ("elpd", "se")}

@@ -137,7 +137,7 @@ class CompiledSweeps:
             name = pooled.pool.parameter
             pools[name] = pooled.pool
             values[name], storage[name] = pooled.values(state.rows), pooled.values(stored)
-        if begin := _compiled_chain(observation, sweep.pools):
+        if begin := _compiled_chain(observation, sweep.pools, sweep.priors):
             self._chain, self._arguments = begin(state.rows, stored, values, storage, rng)
             return
         functions, table = _functions(observation), observation.table
@@ -228,7 +228,7 @@ def adds_labels(plan: Plan, rows: LogParameters) -> bool:
     The tables of the chain must be those of the kernel that sums the labels out.
     """
     observation = plan.observation
-    if not compilable(plan) or _compiled_chain(observation, plan.pools) is not None:
+    if not compilable(plan) or _compiled_chain(observation, plan.pools, plan.priors()) is not None:
         return False
     functions = _functions(observation)
     assert functions is not None  # as `compilable` has found
@@ -253,7 +253,7 @@ def compilable(plan: Plan) -> bool:
     observation = plan.observation
     if type(observation) is not ResponseModel or not plan.is_fully_conjugate:
         return False
-    if _compiled_chain(observation, plan.pools) is not None:
+    if _compiled_chain(observation, plan.pools, plan.priors()) is not None:
         return True
     if plan.constants or set(plan.blocks) != set(observation.names):
         return False
@@ -267,13 +267,13 @@ def compilable(plan: Plan) -> bool:
 
 
 def _compiled_chain(
-    observation: ResponseModel, pools: tuple[PooledBlock, ...]
+    observation: ResponseModel, pools: tuple[PooledBlock, ...], priors: Mapping[str, Any]
 ) -> Callable[..., Any] | None:
     raters, above = observation.raters, {pool.pool.parameter: pool.pool for pool in pools}
     if not raters.capabilities.own_chain:
         return None
     return raters.compiled_chain(
-        observation.labels, observation.table, observation.rater_structure, above
+        observation.labels, observation.table, observation.rater_structure, above, priors
     )
 
 

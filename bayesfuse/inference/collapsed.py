@@ -13,7 +13,6 @@ import scipy
 from bayesfuse.inference import cavi
 from bayesfuse.inference.cavi import Approximation
 from bayesfuse.inference.item_odds import OddsFit
-from bayesfuse.inference.mcmc import ChainInitializer
 from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.inference.start import majority
 from bayesfuse.numerics.kernels import Array
@@ -21,11 +20,13 @@ from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.observation import ChunkedResponseModel
 from bayesfuse.parameters.consensus_table import class_given_type
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.factor import Integers
 from bayesfuse.parameters.pool import ConsensusShares, SharedMean
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.consensus_variational import visit_items
 
 PASSES = 200  # at most
+TRIAL = 20  # passes from every start, after which the one with the highest bound goes on
 TOLERANCE = 5e-3  # change of a type's probability that ends the passes
 FIRST, EVERY = 2, 2  # passes before hyperparameters move, and between their moves
 NODES = np.linspace(-3.0, 3.0, 25)  # of the log trust, in standard deviations
@@ -98,6 +99,7 @@ class TypesFit:
 
     def __init__(self, plan: Plan, labels: Array) -> None:
         """Begin at class probabilities (table items, classes)."""
+        self.passes, self.converged = 0, False
         self.plan, observation = plan, plan.observation
         self.table = table = observation.table
         self.pools: dict[str, Any] = {pooled.pool.parameter: pooled for pooled in plan.pools}
@@ -114,23 +116,43 @@ class TypesFit:
         self.competence = SharedRows(self.pools["competence"].pool)
         self.guess = SharedRows(self.pools["guess"].pool) if "guess" in self.pools else None
         self.log_rows = self.shares.log_consensus
-        n_types = len(self.log_rows)
-        self.share_prior = self.shares.concentration / n_types
+        self.share_prior = self.shares.concentration
         self.trust_weight = scipy.special.softmax(-0.5 * NODES**2)
         self._class_of_type()
 
         probability = (labels @ np.exp(self.log_rows).T) ** SHARPNESS
         self.probability = probability / probability.sum(axis=1, keepdims=True)
-        self.look = np.full(table.n_responses, COMPETENCE)
+        on_consensus = self.probability[:, : types.shape[1]].sum(axis=1)[table.item]
+        self.look = COMPETENCE * on_consensus
         rater, answer = cell // self.n_classes, cell % self.n_classes
         weight = self.copies[table.item]
         looks = np.bincount(rater, weight * self.look, self.n_raters)
         code = rater.astype(np.int64) * self.n_classes + answer
         size = self.n_raters * self.n_classes
-        guesses = np.bincount(code, weight * (1.0 - self.look), size).reshape(-1, self.n_classes)
+        guesses = np.bincount(code, weight * (on_consensus - self.look), size)
+        guesses = guesses.reshape(-1, self.n_classes)
         self.state = looks, guesses, guesses.sum(axis=1)
+        self.clean = self._count_clean(code, weight)
         self.total = self.copies @ self.probability
         self._weigh_kinds()
+
+    @cached_property
+    def clean_prior(self) -> Array:
+        """Concentrations of rows on clean types, (raters, clean types, answers)."""
+        block = self.plan.blocks.get("clean_confusion")
+        if block is None:
+            return np.empty((self.n_raters, 0, self.n_classes))
+        prior: Any = block.prior
+        return np.asarray(prior.concentration)
+
+    def _count_clean(self, code: Integers, weight: Array) -> tuple[Array, Array]:
+        """Return soft counts by clean type (cells, types), and in all (raters, types)."""
+        n_clean = self.clean_prior.shape[1]
+        counts = np.zeros((self.n_raters * self.n_classes, n_clean))
+        for k in range(n_clean):
+            of_type = self.probability[:, k - n_clean][self.table.item]
+            counts[:, k] = np.bincount(code, weight * of_type, len(counts))
+        return counts, counts.reshape(self.n_raters, self.n_classes, n_clean).sum(axis=1)
 
     @cached_property
     def trusts(self) -> Array:
@@ -150,27 +172,27 @@ class TypesFit:
         weight = self.trust_weight if len(self.trusts) > 1 else np.ones(1)
         self.class_of_type = np.tensordot(weight, self._at_nodes, 1)
 
-    def run(self, passes: int, tolerance: float) -> tuple[int, bool]:
-        """Make passes until types settle; return their number, and whether they did."""
-        for number in range(passes):
+    def run(self, passes: int, tolerance: float) -> None:
+        """Go on until there have been so many passes, or types have settled."""
+        while self.passes < passes and not self.converged:
+            number = self.passes
             change = self._visit()
-            moves = number >= FIRST and (number - FIRST) % EVERY == 0
-            if moves:
+            if number >= FIRST and (number - FIRST) % EVERY == 0:
                 self._move()
-            if change < tolerance and number > FIRST + EVERY:
-                return number + 1, True
-        return passes, False
+            self.converged = change < tolerance and number > FIRST + EVERY
+            self.passes += 1
 
     def _visit(self) -> float:
         guess = np.empty(0)
         if self.guess is not None:
             guess = np.append(self.guess.prior, self.guess.concentration)
-        prior = float(self.competence.mean[0]), self.competence.concentration, guess
+        clean = self.clean_prior[0].T  # the same for all raters
+        clean = np.vstack([clean, clean.sum(axis=0)])
+        prior = float(self.competence.mean[0]), self.competence.concentration, guess, clean
+        shares = self.share_prior, self.rate, self.tilt
         labels = self.class_of_type, self.exp_odds
-        sums = self.probability, self.look, self.total, self.state
-        return float(
-            visit_items(*sums, prior, self.share_prior, self.rate, self.tilt, self.data, labels)
-        )
+        sums = self.probability, self.look, self.total, self.state, self.clean
+        return float(visit_items(*sums, prior, shares, self.data, labels))
 
     def _move(self) -> None:
         """Move hyperparameters, the trust, and the log-odds of items."""
@@ -240,7 +262,7 @@ class TypesFit:
         per_kind = np.bincount(self.kind, self.copies, len(log_odds))
         for _ in range(5):
             # unnormalised shares, whose sum has the prior mean
-            share = self._share() * self.shares.concentration
+            share = self._share() * self.share_prior.sum()
             self.rate = 1.0 + (per_kind / (self.tilt @ share)) @ self.tilt
 
     def labels(self) -> Array:
@@ -259,8 +281,7 @@ class TypesFit:
     def rows(self) -> dict[str, tuple[Dirichlet, Dirichlet]]:
         """Return prior and approximation of shares, competences and guesses."""
         looks, guesses, totals = self.state
-        n_types = len(self.log_rows)
-        prior = np.full(n_types, self.share_prior)
+        prior = self.share_prior
         rows = {"type_share": (Dirichlet(prior), Dirichlet(prior + self.total))}
         counts = {"competence": (self.competence, np.column_stack([looks, totals]))}
         if self.guess is not None:
@@ -268,6 +289,11 @@ class TypesFit:
         for name, (shared, of_raters) in counts.items():
             below = np.broadcast_to(shared.prior, of_raters.shape)
             rows[name] = Dirichlet(below), Dirichlet(below + np.maximum(of_raters, 0.0))
+        if "clean_confusion" in self.plan.blocks:
+            shape = self.n_raters, self.n_classes, -1
+            of_clean = np.maximum(self.clean[0], 0.0).reshape(shape).swapaxes(1, 2)
+            prior = self.clean_prior
+            rows["clean_confusion"] = Dirichlet(prior), Dirichlet(prior + of_clean)
         return rows
 
     def bound(self) -> float:
@@ -311,9 +337,16 @@ class TypesFit:
             values |= _named(self.pools[name], {"mean": mean, "concentration": spread})
             prior = np.maximum(spread[:, None] * np.exp(mean), 1e-300)[:, None]
             drawn = draw_dirichlet(prior + np.maximum(counts, 0.0), rng)
-            block = self.plan.blocks[name]
-            values[block.variable.name] = block.support.from_kernel(drawn)
+            values |= self._by_variable(name, drawn)
+        if "clean_confusion" in rows:
+            concentration = rows["clean_confusion"][1].concentration
+            many = np.broadcast_to(concentration, (draws, *concentration.shape))
+            values |= self._by_variable("clean_confusion", draw_dirichlet(many, rng))
         return values
+
+    def _by_variable(self, parameter: str, drawn: Array) -> dict[str, Array]:
+        block = self.plan.blocks[parameter]
+        return {block.variable.name: block.support.from_kernel(drawn)}
 
     def _tilted(self, log_share: Array) -> Array:
         log_share = log_share - np.log(self.rate)
@@ -337,31 +370,29 @@ def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
 
 
 def fit_types(
-    plan: Plan, initializer: ChainInitializer, iterations: int | None, tolerance: float | None
-) -> tuple[TypesFit, float, int, bool]:
-    """Fit from class probabilities; return the fit of the highest bound, passes, and if settled."""
-    best: tuple[TypesFit, float, int, bool] | None = None
-    for labels in (majority(plan.observation), initializer.labels()):
-        fitted = TypesFit(plan, labels)
-        passes, converged = fitted.run(iterations or PASSES, tolerance or TOLERANCE)
-        height = fitted.bound()
-        if best is None or height > best[1]:
-            best = fitted, height, passes, converged
-    assert best is not None
+    plan: Plan, labels: Array, iterations: int | None = None, tolerance: float | None = None
+) -> TypesFit:
+    """Fit from votes and from class probabilities, of which the higher bound is kept."""
+    passes, change = iterations or PASSES, tolerance or TOLERANCE
+    fits = [TypesFit(plan, initial) for initial in (majority(plan.observation), labels)]
+    for fitted in fits:
+        fitted.run(min(TRIAL, passes), change)
+    best = max(fits, key=TypesFit.bound)
+    best.run(passes, change)
     return best
 
 
 def approximate(
     plan: Plan,
-    initializer: ChainInitializer,
+    labels: Array,
     *,
     iterations: int | None,
     tolerance: float | None,
     draws: int,
     rng: np.random.Generator,
 ) -> Approximation:
-    """Fit, and draw from the approximation."""
-    fitted, height, passes, converged = fit_types(plan, initializer, iterations, tolerance)
-    trace = np.full(passes, np.nan)
-    trace[-1] = height
-    return Approximation(fitted.draw(draws, rng), trace, converged, float("nan"))
+    """Fit from class probabilities (table items, classes), and draw from the approximation."""
+    fitted = fit_types(plan, labels, iterations, tolerance)
+    trace = np.full(fitted.passes, np.nan)
+    trace[-1] = fitted.bound()
+    return Approximation(fitted.draw(draws, rng), trace, fitted.converged, float("nan"))

@@ -26,7 +26,7 @@ from bayesfuse.results.label_summary import LabelSummary
 def find_map(
     model: pm.Model,
     *,
-    start: str | Mapping[str, Any] = DEFAULT,
+    start: str | xr.DataTree | Mapping[str, Any] = DEFAULT,
     iterations: int = 1000,
     tolerance: float = 1e-8,
     cores: int | None = None,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
+import xarray as xr
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
 
@@ -171,10 +172,12 @@ class Gradients:
         return value, np.concatenate([slopes[name].ravel() for name in self.moved])
 
 
-def initialize(plan: Plan, method: str | Mapping[str, Any]) -> tuple[Start, Gradients | None]:
+def initialize(
+    plan: Plan, method: str | xr.DataTree | Mapping[str, Any]
+) -> tuple[Start, Gradients | None]:
     """Return the start of a model as it is, and the gradients of what has no closed form."""
     nonconjugate = None if plan.complete else Gradients(plan)
-    if isinstance(method, str):
+    if isinstance(method, str | xr.DataTree):
         observation, priors = plan.initial_response_model(), plan.continuous_priors()
         return find_start(observation, priors, method, nonconjugate), nonconjugate
     start = start_at(plan, method)

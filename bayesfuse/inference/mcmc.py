@@ -8,7 +8,7 @@ import time
 from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from rich.progress import MofNCompleteColumn, Progress
 
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.chains import Chain, adds_labels, compilable, run
+from bayesfuse.inference.collapsed import TypesFit, fit_types, suits
 from bayesfuse.inference.gibbs import Sweep, draw_parameters, draw_pools, step
 from bayesfuse.inference.gradients import GIVEN, Gradients, initialize, start_at, values_of
 from bayesfuse.inference.plan import Plan
@@ -57,10 +58,10 @@ class ChainInitializer:
     model without the pool, or from Dawid and Skene's.
     """
 
-    def __init__(self, plan: Plan, method: str | Mapping[str, Any]) -> None:
+    def __init__(self, plan: Plan, method: str | xr.DataTree | Mapping[str, Any]) -> None:
         self.plan, self.without_pools = plan, plan.observation
         self.nonconjugate: Gradients | None = None
-        if not isinstance(method, str):
+        if not isinstance(method, str | xr.DataTree):
             self.start = start_at(plan, method)
             return
         if not plan.pooled:
@@ -68,6 +69,11 @@ class ChainInitializer:
             return
         self.without_pools, priors = _without_pools(plan)
         self.start = find_start(self.without_pools.first_chunk, priors, method)
+
+    @cached_property
+    def types(self) -> TypesFit | None:
+        """The variational fit of a model of hidden types of items, near which its chains begin."""
+        return fit_types(self.plan, self.labels()) if suits(self.plan) else None
 
     def labels(self) -> Any:
         """Return class probabilities at the start, (table items, classes)."""
@@ -79,6 +85,8 @@ class ChainInitializer:
         """Return the log parameters at which a chain begins."""
         if self.start.method == GIVEN:
             return self.start.rows
+        if self.types is not None:
+            return self._of_types(self.types, rng)
         if self.plan.pooled:
             return self._pooled(self.start.rows, rng)
         rows: LogParameters = {**self.start.rows, **self.plan.indices()}
@@ -93,6 +101,16 @@ class ChainInitializer:
             return sampled
         _, counts = self.plan.observation.expected(rows)
         return self.nonconjugate.disperse(sampled, counts, rng)
+
+    def _of_types(self, types: TypesFit, rng: np.random.Generator) -> LogParameters:
+        """Return the rows of a draw from the variational fit."""
+        rows: LogParameters = {name: known.value for name, known in self.plan.constants.items()}
+        drawn = types.draw(1, rng)
+        for block in self.plan.all_blocks:
+            rows[block.parameter] = block.support.to_kernel(drawn[block.variable.name][0])
+        for pooled in self.plan.pools:
+            rows |= pooled.rows(pooled.values(rows))
+        return rows
 
     def _pooled(self, initial: LogParameters, rng: np.random.Generator) -> LogParameters:
         """Draw labels once, then all parameters given these."""

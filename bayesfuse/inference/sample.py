@@ -45,7 +45,7 @@ def sample(
     sweeps: int | None = None,
     thin: int | None = None,
     precision: Precision | None = None,
-    start: str | Mapping[str, Any] = DEFAULT,
+    start: str | xr.DataTree | Mapping[str, Any] = DEFAULT,
     random_seed: Any = None,
     progressbar: Any = True,
     log_likelihood: bool | None = None,
@@ -73,9 +73,10 @@ def sample(
     precision, thin : optional
         Precision ("double" or "single") of the stored posterior and log likelihood, and how many
         draws: every ``thin``-th. By default both are reduced for more than 500 MB.
-    start : {"moments", "majority", "prior"} or mapping of variables to values
+    start : {"moments", "majority", "prior"}, DataTree, or mapping of variables to values
         Where chains begin: at spectral moments or majority vote, whichever EM takes higher, at
-        majority vote, at the prior's mean, or at values; attributes record it. Chains are dispersed
+        majority vote, at the prior's mean, at the label probabilities of a result of the same
+        items, or at values; attributes record it. Chains are dispersed
         by draws from conditionals, not by jitter, which could switch classes; not from values.
     random_seed : int, Generator, optional
         The same seed gives the same draws.
@@ -125,7 +126,7 @@ def sample(
     >>> result["posterior"]["confusion"].dims
     ('chain', 'draw', 'rater', 'class', 'answer')
     """
-    chosen_start = None if start == DEFAULT else start
+    chosen_start = None if isinstance(start, str) and start == DEFAULT else start
     if resume is not None:
         fixed: dict[str, Any] = {"chains": chains, "tune": tune, "start": chosen_start}
         fixed |= {"thin": thin, "precision": precision}

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy
+import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ImpossibleDataError, MomentsError, require_choice
+from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError, require_choice
 from bayesfuse.inference import em
 from bayesfuse.inference.em import Nonconjugate, Priors
 from bayesfuse.moments.views import from_teams, incidence
@@ -20,6 +22,7 @@ from bayesfuse.observation import LogParameters, ResponseModel, through_matrices
 from bayesfuse.parameters.contract import Role
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import WEIGHT
+from bayesfuse.results.probabilities import label_probabilities
 
 DEFAULT = "moments"
 
@@ -56,24 +59,28 @@ class Start:
 def find_start(
     observation: ResponseModel,
     priors: Priors,
-    method: str = DEFAULT,
+    method: str | xr.DataTree = DEFAULT,
     nonconjugate: Nonconjugate | None = None,
 ) -> Start:
     """Choose a start by the posterior density after a few EM steps.
 
-    The likelihood alone would not do: it is invariant to permutations of the classes.
+    The likelihood alone would not do: it is invariant to permutations of the classes. ``method``
+    may be a result, whose label probabilities are the only candidate.
     """
     if observation.first_chunk is not observation:
         initial = find_start(observation.first_chunk, priors, method, nonconjugate)
         fit = em.fit(observation, initial.rows, priors, iterations=STEPS_OF_ALL)
         rows = move_off_boundary(observation, fit.rows, priors)
         return replace(initial, rows=rows, polished=initial.polished | {"all_partitions": fit})
-    require_choice("start", method, "moments", "majority", "prior")
+    result = method if isinstance(method, xr.DataTree) else None
+    word = "result" if isinstance(method, xr.DataTree) else method
+    if result is None:
+        require_choice("start", word, "moments", "majority", "prior")
     middle = em.centre(priors)
     if nonconjugate is not None:
         middle, nonconjugate = nonconjugate.begin(middle), nonconjugate.only(hyperparameters=False)
-    if method == "prior":
-        return Start(middle, method)
+    if word == "prior":
+        return Start(middle, word)
 
     def polish(share: Array) -> em.PointFit:
         counts = observation.counts_from_labels(share, middle)
@@ -82,13 +89,14 @@ def find_start(
         return em.fit(observation, rows, priors, nonconjugate=nonconjugate, iterations=POLISH)
 
     polished, left_out = {}, ""
-    if method == "moments":
+    if word == "moments":
         try:
             share = by_moments(observation, priors, middle)
             polished["moments"] = polish(share)
         except (MomentsError, ImpossibleDataError) as error:
             left_out = str(error)
-    polished["majority"] = polish(majority(observation))
+    labels = majority(observation) if result is None else labels_of(result, observation)
+    polished["majority" if result is None else word] = polish(labels)
     best = max(polished, key=lambda name: polished[name].trace[-1])
     rows = move_off_boundary(observation, polished[best].rows, priors, nonconjugate)
     return Start(rows, best, polished, left_out)
@@ -101,6 +109,20 @@ def majority(observation: ResponseModel) -> Array:
     gold = np.flatnonzero(observation.gold >= 0)
     share[observation.inverse[gold]] = np.eye(table.n_classes)[observation.gold[gold]]
     return share
+
+
+def labels_of(result: xr.DataTree, observation: ResponseModel) -> Array:
+    """Return the label probabilities of a result, (table items, classes)."""
+    labels, responses = label_probabilities(result), observation.responses
+    number = pd.Index(labels["item"].values).get_indexer(responses.items)
+    if (number < 0).any() or labels["class"].values.tolist() != responses.classes.tolist():
+        raise ModelError(
+            "A result at which a fit starts has label probabilities of the same items and classes. "
+            f"Got: {(number < 0).sum():,} items that it lacks, and classes "
+            f"{labels['class'].values.tolist()}."
+        )
+    probability: Array = labels.transpose("item", "class").values[number]
+    return probability[observation.firsts]
 
 
 def move_off_boundary(

@@ -44,7 +44,7 @@ def fit(
     method: Method = "auto",
     *,
     draws: int = 1000,
-    start: str | Mapping[str, Any] = DEFAULT,
+    start: str | xr.DataTree | Mapping[str, Any] = DEFAULT,
     sweeps: int = 0,
     batch_size: int | None = None,
     batches: Iterable[Responses] | None = None,
@@ -66,8 +66,8 @@ def fit(
         "cavi", coordinate ascent with Dirichlet posteriors, needs Dirichlet or Beta priors of fixed
         concentration on all parameters; it is as fast as EM and deterministic. For
         :class:`bayesfuse.models.ItemTypes` it is collapsed: with shares, competences and guesses
-        summed out, hyperparameters at their mode, from votes and from ``start``, of which the fit
-        with the higher bound is kept. The others fit
+        summed out, hyperparameters at their mode, from votes and from ``start``: after twenty
+        passes, the fit with the higher bound goes on. The others fit
         normal distributions in unconstrained coordinates, without whole-numbered parameters:
         PyMC's ADVI (independent, or of full rank), and Pathfinder of pymc-extras. "auto" is "cavi"
         if possible, else "advi".
@@ -179,7 +179,9 @@ def _approximate(
     if _is_collapsed(plan, method):
         del limits["batch_size"]
         initializer = ChainInitializer(plan, start)
-        return initializer.start, collapsed.approximate(plan, initializer, **limits, **options)
+        return initializer.start, collapsed.approximate(
+            plan, initializer.labels(), **limits, **options
+        )
     initial, nonconjugate = initialize(plan, start)
     if method == "cavi":
         return initial, cavi.approximate(plan, initial.rows, **limits, **options)

@@ -124,7 +124,7 @@ LOWEST = -600.0  # least log-odds of a class against the most probable one that 
 class ConsensusShares(Pool):
     r"""The pool of ``type_share`` and ``trust`` of :class:`bayesfuse.models.ItemTypes`.
 
-    ``concentration`` is that of the prior of all shares, ``trust_prior`` mean and standard
+    ``concentration`` (types,) is that of the prior of the shares, ``trust_prior`` mean and standard
     deviation of the logarithm, ``fixed`` a given trust. ``known`` holds the log-odds of kinds of
     items by populations, covariates or a classifier, and ``label_parameter`` follows.
 
@@ -136,7 +136,7 @@ class ConsensusShares(Pool):
 
     members: dict[str, Member]
     log_consensus: Array
-    concentration: float
+    concentration: Array
     trust_prior: tuple[float, float]
     fixed: Values = field(default_factory=dict)
     known: ItemLogOdds | None = None
@@ -155,10 +155,10 @@ class ConsensusShares(Pool):
         return {role: initial[role] for role in self.members}
 
     def draw(self, values, counts, rng):
-        by_class, _, _, *by_kind = counts.raters  # (unknown and known class, classes, types)
+        by_class, _, _, _, *by_kind = counts.raters  # (unknown and known class, classes, types)
         new = {**self.fixed, **values}
         of_type, known = by_class.sum(axis=(0, 1)), by_class[1].T
-        prior, log_weight = of_type + self.concentration / len(of_type), None
+        prior, log_weight = of_type + self.concentration, None
         if self.known is None:
             new["type_share"] = draw_dirichlet(prior, rng)
         else:
@@ -205,7 +205,7 @@ class ConsensusShares(Pool):
             class_given_type(self.log_consensus, values["trust"]),
         )
         weight = np.exp(np.maximum(tilt - tilt.max(axis=1, keepdims=True), LOWEST))
-        total = rng.standard_gamma(self.concentration)  # the sum of unnormalised shares
+        total = rng.standard_gamma(self.concentration.sum())  # the sum of unnormalised shares
         remaining = max(total, SMALLEST) * (weight @ (np.exp(values["type_share"]) @ class_of_type))
         rate = (rng.standard_gamma(by_kind.sum(axis=(0, 2))) / remaining) @ weight
         gammas = draw_dirichlet(np.maximum(concentration, SMALLEST), rng)

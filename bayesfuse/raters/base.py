@@ -118,10 +118,16 @@ class RaterChannel(Factor):
         return {}, self.sample_counts(tables, drawn, structure, rng)
 
     def compiled_chain(
-        self, labels: Any, table: Responses, structure: Structure, pools: Mapping[str, Any]
+        self,
+        labels: Any,
+        table: Responses,
+        structure: Structure,
+        pools: Mapping[str, Any],
+        priors: Mapping[str, Any],
     ) -> Callable[..., Any] | None:
         """Return a function that initialises a chain of all parameters, if there is one.
 
+        ``pools`` are by the parameter below them, ``priors`` of parameters without a pool.
         Its arguments are rows, arrays for draws of rows, values and arrays for draws of pool
         members by role, and a generator. It returns a compiled ``(draws, sweeps, first, *arguments)
         -> draws made``, and the arguments.

@@ -26,6 +26,7 @@ from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.consensus_chain import begin_chain
 from bayesfuse.raters.consensus_kernels import (
     cells_of_types,
+    count_clean,
     count_types,
     expected,
     expected_of_type,
@@ -38,11 +39,6 @@ COMPETENCE_ROUNDS = 5  # draws of looks, competences and guesses in an interpret
 MAX_ENTRIES = 4_000_000  # items × types: compiled chains store a weight for each
 
 
-def even_guesses(log_competence: Any, n_classes: int, xp: Any) -> Any:
-    """Return the log probabilities of guesses that prefer no class, (raters, answers)."""
-    return xp.zeros((log_competence.shape[0], n_classes)) - math.log(n_classes)
-
-
 class Consensus(RaterChannel):
     r"""Items have hidden types with fixed consensus rows; raters look, or guess.
 
@@ -53,7 +49,9 @@ class Consensus(RaterChannel):
         \left(a_m \mu_{z x_{nm}} + (1 - a_m)\, g_{m x_{nm}}\right)
 
     For every class there are six rows :math:`\mu_z` from even to unanimous, where the others share
-    the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17.
+    the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17. On a clean type, of which
+    there is one for each class after these, rater m answers by a row of their own,
+    :math:`\theta_{mzx}`, as in :class:`Confusion`.
 
     Parameters
     ----------
@@ -63,6 +61,9 @@ class Consensus(RaterChannel):
         :math:`a_m`, the probability that rater m looks.
     guess : tensor or array, shape (raters, answers), optional
         :math:`g_{mc}`, the probability that rater m answers c without looking. Default: even.
+    clean_confusion : tensor or array, shape (raters, classes, answers), optional
+        :math:`\theta_{mzc}`, the probability that rater m answers c to items of clean type z.
+        Default: no clean types.
     pairs : sequence of (int, int), optional
         Ordered pairs of classes that compete on some types.
     kind : array of int, shape (items,), optional
@@ -80,6 +81,7 @@ class Consensus(RaterChannel):
         Parameter("share", SIMPLEX, ("class", "type")),
         Parameter("competence", PROBABILITY, ("rater",)),
         Parameter("guess", SIMPLEX, ("rater", "answer")),
+        Parameter("clean_confusion", SIMPLEX, ("rater", "class", "answer")),
     )
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
@@ -95,6 +97,7 @@ class Consensus(RaterChannel):
         share: Any,
         competence: Any,
         guess: Any = None,
+        clean_confusion: Any = None,
         *,
         pairs: Sequence[Sequence[int]] = (),
         kind: ArrayLike | None = None,
@@ -102,6 +105,8 @@ class Consensus(RaterChannel):
         self.parameters = {"share": share, "competence": competence}
         if guess is not None:
             self.parameters["guess"] = guess
+        if clean_confusion is not None:
+            self.parameters["clean_confusion"] = clean_confusion
         self.pairs = tuple((int(first), int(second)) for first, second in pairs)
         self.kind = None if kind is None else np.asarray(kind, dtype=np.int64)
         self.n_kinds = 0 if self.kind is None else int(self.kind.max(initial=0)) + 1
@@ -111,7 +116,7 @@ class Consensus(RaterChannel):
 
     def dictionary(self, n_classes: int) -> ConsensusTable:
         """Return the consensus rows of the types."""
-        return ConsensusTable(n_classes, self.pairs)
+        return ConsensusTable(n_classes, self.pairs, "clean_confusion" in self.parameters)
 
     def structure(self, responses: Responses, gold: Integers) -> Structure:
         kind = self.kind
@@ -123,7 +128,7 @@ class Consensus(RaterChannel):
         return responses.start, responses.cell, gold, kind, rows.types, rows.values
 
     def sizes(self, name, shape, responses):
-        n_types = self.dictionary(responses.n_classes).types.shape[1]
+        n_types = len(self.dictionary(responses.n_classes).rows)
         return super().sizes(name, shape, responses) | {"type": n_types}
 
     def subset(self, items):
@@ -135,39 +140,52 @@ class Consensus(RaterChannel):
 
     def expand(self, log_rows, n_classes, xp):
         """Give the shares a first axis: items of unknown and of known class count apart."""
-        log_share, log_competence, *guess = log_rows
-        log_guess = guess[0] if guess else even_guesses(log_competence, n_classes, xp)
-        return xp.stack([log_share, log_share]), log_competence, log_guess
+        by_name = dict(zip((p.name for p in self.used_parameters), log_rows, strict=True))
+        n_raters = by_name["competence"].shape[0]
+        guess = by_name.get("guess")
+        if guess is None:
+            guess = xp.zeros((n_raters, n_classes)) - math.log(n_classes)
+        clean = by_name.get("clean_confusion")
+        if clean is None:
+            clean = xp.zeros((n_raters, 0, n_classes))
+        share = xp.stack([by_name["share"], by_name["share"]])
+        return share, by_name["competence"], guess, clean
 
     def collapse(self, counts):
-        by_class, looked, guessed, *_ = counts
-        totals = by_class.sum(axis=0), looked, guessed
-        return totals if "guess" in self.parameters else totals[:2]
+        by_class, looked, guessed, clean, *_ = counts
+        names = [parameter.name for parameter in self.declared]
+        by_name = dict(zip(names, (by_class.sum(axis=0), looked, guessed, clean), strict=True))
+        return tuple(by_name[parameter.name] for parameter in self.used_parameters)
 
     def sample_assignments(self, rows, tables, drawn, priors, structure, rng, channel_at=None):
         """Draw types, then looks, competences and guesses in turn; return the last counts."""
-        used_priors = {name: priors.get(name) for name in self.parameters if name != "share"}
+        by_look = {"competence", "guess"} & set(self.parameters)
+        used_priors = {name: priors.get(name) for name in by_look}
         drawn_here = all(type(prior) is Dirichlet for prior in used_priors.values())
         return {}, self.sample_counts(
             tables, drawn, structure, rng, used_priors if drawn_here else None
         )
 
-    def compiled_chain(self, labels, table, structure, pools):
-        """Compile chains of types, for independent labels under pools of all parameters."""
-        share = pools.get("share")
-        if not isinstance(share, ConsensusShares) or set(pools) != set(self.parameters):
+    def compiled_chain(self, labels, table, structure, pools, priors):
+        """Compile chains of types, for independent labels under pools of parameters."""
+        share, clean = pools.get("share"), priors.get("clean_confusion")
+        pooled = set(self.parameters) - {"clean_confusion"}
+        if not isinstance(share, ConsensusShares) or set(pools) != pooled:
+            return None
+        if pooled != set(self.parameters) and type(clean) is not Dirichlet:
             return None
         if labels.named(Role.CLASS_SHARES) is None and share.known is None:
             return None
-        if (table.n_items + self.n_kinds) * structure[4].shape[1] > MAX_ENTRIES:
+        if (table.n_items + self.n_kinds) * len(share.log_consensus) > MAX_ENTRIES:
             return None
-        return partial(begin_chain, table, structure, pools)
+        return partial(begin_chain, table, structure, pools, clean)
 
     def sample_counts(self, tables, drawn, structure, rng, priors=None):
+        _, competence, guess, log_clean = tables
         by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
         by_class, cells = count_types(*tables, drawn, by_kind, rng, *structure)
-        looked, guessed = self.draw_looks(cells, tables[1:], structure[-1], rng, priors)
-        counts = by_class, looked, guessed
+        looked, guessed = self.draw_looks(cells, (competence, guess), structure[-1], rng, priors)
+        counts = by_class, looked, guessed, count_clean(cells, log_clean)
         return (*counts, by_kind) if self.n_kinds else counts
 
     @staticmethod
@@ -186,10 +204,16 @@ class Consensus(RaterChannel):
 
     def confusion(self, tables, n_classes, xp):
         """Return the mean of the types' rows within every class."""
-        log_share, log_competence, log_guess = tables
-        consensus = xp.matmul(xp.exp(log_share[0]), self.dictionary(n_classes).rows)
+        log_share, log_competence, log_guess, log_clean = tables
+        dictionary, share = self.dictionary(n_classes), xp.exp(log_share[0])
+        n_consensus = len(dictionary.rows) - dictionary.n_clean
+        consensus = xp.matmul(share[:, :n_consensus], dictionary.rows[:n_consensus])
         looks, guesses = (xp.exp(log_competence)[:, at, None, None] for at in (0, 1))
-        return looks * consensus + guesses * xp.exp(log_guess)[:, None]
+        on_consensus = share[:, :n_consensus].sum(axis=1)[:, None]
+        rows = looks * consensus + guesses * on_consensus * xp.exp(log_guess)[:, None]
+        if not dictionary.n_clean:
+            return rows
+        return rows + xp.matmul(share[:, n_consensus:], xp.exp(log_clean))
 
     def types(self, tables: Tables, probability: Array, structure: Structure) -> Array:
         """Return the probability of types (items, types) from those of labels, (items, classes)."""
@@ -201,31 +225,30 @@ class Consensus(RaterChannel):
 
     def same_mistake(self, tables: Tables, first: Integers, second: Integers) -> Array:
         """Return the probability that two raters give the same wrong answer, (pairs, classes)."""
-        share, competence, guess = np.exp(tables[0][0]), *map(np.exp, tables[1:])
-        rows = self.dictionary(share.shape[0]).rows
+        share, competence, guess, clean = np.exp(tables[0][0]), *map(np.exp, tables[1:])
+        n_consensus = share.shape[1] - clean.shape[1]
+        share, share_of_clean = share[:, :n_consensus], share[:, n_consensus:]
+        rows = self.dictionary(len(share)).rows[:n_consensus]
         looks, guesses = competence[:, 0], competence[:, 1, None] * guess
         # of both answers c given type z: products of (look μ + guess) of the two raters
         mean = share @ rows
         both = (looks[first] * looks[second])[:, None, None] * (share @ (rows * rows))
-        both += (guesses[first] * guesses[second])[:, None]
+        both += (guesses[first] * guesses[second])[:, None] * share.sum(axis=1)[:, None]
         for one, other in ((first, second), (second, first)):
             both += looks[one][:, None, None] * mean * guesses[other][:, None]
+        both += share_of_clean @ (clean[first] * clean[second])
         return both.sum(axis=-1) - np.einsum("pkk->pk", both)
 
     def simulate(self, tables, truth, responses, rng):
-        share = np.exp(tables[0][0])
+        share, competence, guess, clean = np.exp(tables[0][0]), *map(np.exp, tables[1:])
         types = invert(share.cumsum(axis=-1)[truth], rng.random(len(truth)))
-        return self.answers_to(types, tables[1:], responses, rng)
-
-    def answers_to(
-        self, types: Integers, tables: Tables, responses: Responses, rng: Generator
-    ) -> Integers:
-        """Draw a label for every response, given the types (items,)."""
-        competence, guess = map(np.exp, tables)
         looks = rng.random(responses.n_responses) < competence[responses.rater, 0]
-        rows = self.dictionary(responses.n_classes).rows[types[responses.item]]
-        up_to = np.where(looks[:, None], rows, guess[responses.rater]).cumsum(axis=1)
-        return invert(up_to, rng.random(len(up_to)))
+        rows = self.dictionary(share.shape[0]).rows[types[responses.item]]
+        rows = np.where(looks[:, None], rows, guess[responses.rater])
+        clean_type = types[responses.item] - (share.shape[1] - clean.shape[1])
+        at = np.flatnonzero(clean_type >= 0)
+        rows[at] = clean[responses.rater[at], clean_type[at]]
+        return invert(rows.cumsum(axis=1), rng.random(len(rows)))
 
 
 class ConsensusOfType(Consensus):
@@ -249,7 +272,7 @@ class ConsensusOfType(Consensus):
     array([0.9, 0.5])
     """
 
-    declared = Consensus.declared[1:]
+    declared = Consensus.declared[1:3]
     likelihood_kernel = staticmethod(likelihood_of_type)
     expected_kernel = staticmethod(expected_of_type)
     capabilities = Capabilities(redraws=True, by_state=True, by_rater=())
@@ -277,7 +300,8 @@ class ConsensusOfType(Consensus):
 
     def expand(self, log_rows, n_classes, xp):
         log_competence, *guess = log_rows
-        return log_competence, guess[0] if guess else even_guesses(log_competence, n_classes, xp)
+        even = xp.zeros((log_competence.shape[0], n_classes)) - math.log(n_classes)
+        return log_competence, guess[0] if guess else even
 
     def collapse(self, counts):
         return counts if "guess" in self.parameters else counts[:1]
@@ -295,15 +319,24 @@ class ConsensusOfType(Consensus):
 
     def confusion(self, tables, n_classes, xp):
         log_share = np.log(self.shares_of_types(n_classes))
-        return super().confusion((log_share[None], *tables), n_classes, xp)
+        clean = xp.zeros((tables[0].shape[0], 0, n_classes))
+        return super().confusion((log_share[None], *tables, clean), n_classes, xp)
 
     def same_mistake(self, tables, first, second):
-        log_share = np.log(self.shares_of_types(tables[1].shape[1]))
-        return super().same_mistake((log_share[None], *tables), first, second)
+        n_raters, n_classes = tables[1].shape
+        log_share, clean = (
+            np.log(self.shares_of_types(n_classes)),
+            np.zeros((n_raters, 0, n_classes)),
+        )
+        return super().same_mistake((log_share[None], *tables, clean), first, second)
 
     def types(self, tables, probability, structure):
         return probability
 
     def simulate(self, tables, truth, responses, rng):
-        n_types = self.dictionary(responses.n_classes).types.shape[1]
-        return self.answers_to(truth % n_types, tables, responses, rng)
+        competence, guess = map(np.exp, tables)
+        all_rows = self.dictionary(responses.n_classes).rows
+        rows = all_rows[truth[responses.item] % len(all_rows)]
+        looks = rng.random(responses.n_responses) < competence[responses.rater, 0]
+        rows = np.where(looks[:, None], rows, guess[responses.rater])
+        return invert(rows.cumsum(axis=1), rng.random(len(rows)))

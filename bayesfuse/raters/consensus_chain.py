@@ -9,7 +9,7 @@ from bayesfuse.numerics.rows import draw_rows
 from bayesfuse.numerics.slice_sampling import slice_from
 from bayesfuse.numerics.tables import SMALLEST, draw_pooled
 from bayesfuse.parameters.pool import ROUNDS, STRIDE
-from bayesfuse.raters.consensus_kernels import divide, look, note, prepare, weigh
+from bayesfuse.raters.consensus_kernels import count_clean, divide, look, note, prepare, weigh
 from bayesfuse.raters.consensus_kinds import draw_kinds, kinds_density, kinds_of, thin_shares
 
 # Draws of looks, competences and guesses in a sweep. Two are enough, because competences are also
@@ -75,9 +75,9 @@ def _log_share(odds):
 @inner
 def _pair_density(odds, arguments):
     """Return the log density of the log-odds of two shares given their sum, types summed out."""
-    share_prior, others, slope, copies = arguments
+    share_prior, other_prior, others, slope, copies = arguments
     share = 1.0 / (1.0 + math.exp(-odds))
-    height = share_prior * (_log_share(odds) + _log_share(-odds))
+    height = share_prior * _log_share(odds) + other_prior * _log_share(-odds)
     product = 1.0
     for n in range(others.size):
         likelihood = others[n] + slope[n] * share
@@ -114,7 +114,7 @@ def _draw_shares(log_share, share_prior, weight, total, copies, others, slope, r
         for n in range(n_items):
             slope[n] = both * (weight[n, z] - weight[n, other])
             others[n] = max(total[n] - slope[n] * share, both * weight[n, other])
-        arguments = share_prior, others, slope, copies
+        arguments = share_prior[z], share_prior[other], others, slope, copies
         level = math.log(1.0 - rng.random()) + _pair_density(now, arguments)
         there = slice_from(_pair_density, arguments, now, level, WIDTH, rng, MAX_WIDTHS)
         if math.isnan(there):
@@ -129,7 +129,7 @@ def _draw_shares(log_share, share_prior, weight, total, copies, others, slope, r
 @inner
 def _draw_types(weight, shares, data, cells, by_type, known, kinds, rng):
     """Draw types given their shares; count items and cells, except uninformative items."""
-    start, cell, gold, copies, types, _ = data
+    start, cell, gold, copies, types, n_settings = data
     n_items, n_types = gold.size, weight.shape[1]
     joint, parts = np.empty(n_types), np.empty(n_types)
     clear(by_type)
@@ -150,7 +150,8 @@ def _draw_types(weight, shares, data, cells, by_type, known, kinds, rng):
                 known[z, k] += parts[z]
             elif kinds is not None:
                 kinds[2][4][kinds[2][0][n], z] += parts[z]
-            note(parts[z], z, start[n], start[n + 1], cell, types, cells, known.shape[1])
+            responses = start[n], start[n + 1], cell
+            note(parts[z], z, responses, types, cells, n_settings, known.shape[1])
 
 
 @inner
@@ -169,11 +170,11 @@ def _look_density(odds, arguments):
 def _draw_competence(prior, cells, values, log_competence, log_guess, rng):
     """Draw competences given guesses, looks summed out: guesses hide how often raters look."""
     n_classes, n_settings = log_guess.shape[1], values.shape[0]
-    by_look, guess, number = np.empty((3, n_classes * cells.shape[1]))
+    by_look, guess, number = np.empty((3, n_classes * 3 * n_settings))
     for m in range(log_guess.shape[0]):
         size = 0
         for c in range(n_classes):
-            for i in range(cells.shape[1]):
+            for i in range(3 * n_settings):
                 if cells[m * n_classes + c, i] > 0.0:
                     by_look[size] = math.exp(values[i % n_settings, i // n_settings])
                     guess[size] = math.exp(log_guess[m, c])
@@ -217,6 +218,14 @@ def _draw_raters(cells, values, competence, guess, guess_pool, at, rng):
         _draw_competence(competence_prior, cells, values, log_competence, log_guess, rng)
 
 
+@inner
+def draw_clean(prior, cells, log_clean, rng):
+    """Draw rows of raters on clean types, (raters, clean types, answers)."""
+    counts = count_clean(cells, log_clean)
+    for m in range(log_clean.shape[0]):
+        draw_rows(prior[m], counts[m], log_clean[m], rng)
+
+
 @kernel
 def chain(
     n_draws,
@@ -226,6 +235,7 @@ def chain(
     competence,
     guess,
     guess_pool,
+    clean,
     data,
     values,
     kinds,
@@ -236,13 +246,15 @@ def chain(
 
     ``shares`` are the log shares (1, types), their prior, the trust (1,), mean and deviation of its
     logarithm (NaN if it is given), log consensus rows, and draws of shares and trust; competences
-    log rows, pool, draws and prior; guesses log rows, draws and prior, given if there is no pool.
+    log rows, pool, draws and prior; guesses log rows, draws and prior, given if there is no pool;
+    ``clean`` log rows, draws and prior of clean types.
     ``kinds`` is None, or the argument of :func:`draw_kinds`; ``divisors`` are copies of rows of
     weights, negative where these normalise.
     """
     log_share, share_prior, trust, mean, sd, log_rows, stored_shares, stored_trust = shares
     log_competence, _, stored_competence, _ = competence
     log_guess, stored_guess, _ = guess
+    log_clean, stored_clean, clean_prior = clean
     n_settings = data[5]
     n_types, n_classes = log_rows.shape
     n_raters, n_rows = log_guess.shape[0], divisors.size
@@ -250,12 +262,12 @@ def chain(
     class_of_type, known = np.empty((n_types, n_classes)), np.zeros((n_types, n_classes))
     total, others, slope = np.empty(n_rows), np.empty(n_rows), np.empty(n_rows)
     by_type = np.zeros((1, n_types))
-    cells = np.empty((n_raters * n_classes, 3 * n_settings))
+    cells = np.empty((n_raters * n_classes, 3 * n_settings + log_clean.shape[1]))
     fill_class_of_type(class_of_type, log_rows, trust[0])
     for made in range(n_draws):
         for sweep in range(n_sweeps):
             at = first + made if first >= 0 and sweep == n_sweeps - 1 else -1
-            table = prepare(log_competence, log_guess, values)
+            table = prepare(log_competence, log_guess, log_clean, values)
             type_share = exponentials(log_share)
             are_alike = kinds is None
             _weigh_types(weight, total, type_share, class_of_type, table, lead, data, are_alike)
@@ -265,7 +277,7 @@ def chain(
                     total[n] = 0.0
                     for z in range(n_types):
                         total[n] += type_share[0, z] * weight[n, z]
-            _draw_shares(log_share, share_prior[0, 0], weight, total, divisors, others, slope, rng)
+            _draw_shares(log_share, share_prior[0], weight, total, divisors, others, slope, rng)
             type_share = exponentials(log_share)
             _draw_types(weight, type_share[0], data, cells, by_type, known, kinds, rng)
             draw_rows(share_prior, by_type, log_share, rng)
@@ -274,21 +286,24 @@ def chain(
             if not math.isnan(sd):
                 _draw_trust(trust, known, class_of_type, log_rows, mean, sd, log_share, kinds, rng)
             _draw_raters(cells, values, competence, guess, guess_pool, at, rng)
+            draw_clean(clean_prior, cells, log_clean, rng)
         if first >= 0:
             fill(stored_shares[first + made], log_share)
             stored_trust[first + made] = trust[0]
             fill(stored_competence[first + made], log_competence)
             if guess_pool is not None:
                 fill(stored_guess[first + made], log_guess)
+            if log_clean.shape[1] > 0:
+                fill(stored_clean[first + made], log_clean)
     return n_draws
 
 
-def begin_chain(table, structure, pools, rows, stored_rows, values, storage, rng):
+def begin_chain(table, structure, pools, clean, rows, stored_rows, values, storage, rng):
     """Return the chain and its arguments: see :meth:`RaterChannel.compiled_chain`."""
     start, cell, gold, kind, types, settings = structure
     share_pool, stored_share = pools["share"], storage["share"]
     log_share = np.array(values["share"]["type_share"], dtype=float)[None]
-    share_prior = np.full(log_share.shape, share_pool.concentration / log_share.size)
+    share_prior = np.array(share_pool.concentration, dtype=float)[None]
     trust = np.array([float(share_pool.trust_at(values["share"]))])
     mean_sd = (np.nan, np.nan) if share_pool.fixed else share_pool.trust_prior
     stored_types = stored_share["type_share"]
@@ -307,10 +322,17 @@ def begin_chain(table, structure, pools, rows, stored_rows, values, storage, rng
     if "guess" in pools:
         log_guess, guess_pool, stored_guess = pooled("guess")
     guess = log_guess, stored_guess, np.ones((n_raters, n_classes))
+    no_rows = np.empty((n_raters, 0, n_classes))
+    clean_rows = no_rows, no_rows[None], no_rows
+    if clean is not None:
+        name = "clean_confusion"
+        prior = np.ascontiguousarray(clean.concentration, dtype=float)
+        clean_rows = np.array(rows[name], dtype=float), stored_rows[name], prior
     data = start, cell, gold, table.multiplicity, types, len(settings)
     kinds, divisors = None, table.multiplicity
     if share_pool.known is not None:
         kinds = kinds_of(share_pool.known, table, kind, gold, values, storage)
         _, copies, total_copies, *_ = kinds[2][2]
         divisors = np.append(copies, -total_copies)
-    return chain, (shares, competence, guess, guess_pool, data, settings, kinds, divisors, rng)
+    raters = competence, guess, guess_pool, clean_rows
+    return chain, (shares, *raters, data, settings, kinds, divisors, rng)

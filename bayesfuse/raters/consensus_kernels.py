@@ -2,7 +2,8 @@
 
 ``types`` (3, types) holds the first answer, the second (−1 if there is none) and the setting of
 every type; ``values`` (settings, 3) the log probabilities of the first, the second and every other
-answer.
+answer. Clean types come after these, one per class: answers follow the rows ``log_clean`` of the
+raters (raters, clean types, answers), of which there are no or as many types as classes.
 """
 
 import math
@@ -15,15 +16,20 @@ from bayesfuse.numerics.tables import SMALLEST
 
 
 @inner
-def prepare(log_competence, log_guess, values):
-    """Return log probabilities by cell: of other answers, then differences for the first two."""
+def prepare(log_competence, log_guess, log_clean, values):
+    """Return log probabilities by cell: of other answers, then differences for the first two.
+
+    Last columns are log probabilities by clean type.
+    """
     n_raters, n_answers = log_guess.shape
-    n_settings = values.shape[0]
-    table = np.zeros((n_raters * n_answers, 3 * n_settings))
+    n_settings, n_clean = values.shape[0], log_clean.shape[1]
+    table = np.zeros((n_raters * n_answers, 3 * n_settings + n_clean))
     for m in range(n_raters):
         looks = math.exp(log_competence[m, 0])
         for c in range(n_answers):
             row, guess = m * n_answers + c, math.exp(log_competence[m, 1] + log_guess[m, c])
+            for k in range(n_clean):
+                table[row, 3 * n_settings + k] = log_clean[m, k, c]
             for s in range(n_settings):
                 otherwise = looks * math.exp(values[s, 2]) + guess
                 if otherwise > 0.0:
@@ -37,11 +43,11 @@ def prepare(log_competence, log_guess, values):
 
 
 @inlined
-def begin(log_share, log_competence, log_guess, values):
+def begin(log_share, log_competence, log_guess, log_clean, values):
     """Return the table of :func:`prepare`, shares, and scratch for :func:`weigh`."""
     _, n_classes, n_types = log_share.shape
     weight, lead = np.empty((1, n_types)), np.empty((n_classes + 1, 2 * values.shape[0]))
-    return prepare(log_competence, log_guess, values), np.exp(log_share), weight, lead
+    return prepare(log_competence, log_guess, log_clean, values), np.exp(log_share), weight, lead
 
 
 @inner
@@ -52,17 +58,23 @@ def weigh(weight, lead, table, cell, begin, end, types):
     """
     first, second, setting = types[0], types[1], types[2]
     n_classes, n_settings = lead.shape[0] - 1, lead.shape[1] // 2
+    n_consensus = types.shape[1]
+    n_clean = weight.shape[1] - n_consensus
     for k in range(n_classes + 1):
         for s in range(2 * n_settings):
             lead[k, s] = 0.0
+    for k in range(n_clean):
+        weight[0, n_consensus + k] = 0.0
     for r in range(begin, end):
         row = np.int64(cell[r])
         c = row % n_classes
+        for k in range(n_clean):
+            weight[0, n_consensus + k] += table[row, 3 * n_settings + k]
         for s in range(n_settings):
             lead[n_classes, s] += table[row, s]
         for s in range(2 * n_settings):
             lead[c, s] += table[row, n_settings + s]
-    for z in range(types.shape[1]):
+    for z in range(n_consensus):
         s = setting[z]
         weight[0, z] = lead[n_classes, s] + lead[first[z], s]
         if second[z] >= 0:
@@ -77,9 +89,11 @@ def role_of(c, z, types):
 
 
 @kernel
-def likelihood(log_share, log_competence, log_guess, start, cell, gold, kind, types, values):
+def likelihood(
+    log_share, log_competence, log_guess, log_clean, start, cell, gold, kind, types, values
+):
     """Sum over the types of every class: (items, classes), and the rows' log scale."""
-    table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
+    table, share, weight, lead = begin(log_share, log_competence, log_guess, log_clean, values)
     n_classes, n_types = share.shape[1:]
     product, log_scale = np.zeros((gold.size, n_classes)), np.empty(gold.size)
     for n in range(gold.size):
@@ -113,26 +127,34 @@ def divide(number, share, weight, rng, joint, parts):
 
 
 @inlined
-def note(number, z, begin, end, cell, types, cells, n_classes):
-    """Count the responses to items of type z by cell, and by role and setting of the type."""
-    n_settings = cells.shape[1] // 3
+def note(number, z, responses, types, cells, n_settings, n_classes):
+    """Count the responses to items of type z by cell, and by role and setting of the type.
+
+    ``responses`` are the first to an item, that after its last, and the cells of all.
+    """
+    begin, end, cell = responses
     for r in range(begin, end):
         row = np.int64(cell[r])
-        cells[row, role_of(row % n_classes, z, types) * n_settings + types[2, z]] += number
+        if z < types.shape[1]:
+            column = role_of(row % n_classes, z, types) * n_settings + types[2, z]
+        else:
+            column = 3 * n_settings + z - types.shape[1]
+        cells[row, column] += number
 
 
 @kernel
-def count_types(log_share, log_competence, log_guess, labels, by_kind, rng, *structure):
+def count_types(log_share, log_competence, log_guess, log_clean, labels, by_kind, rng, *structure):
     """Divide items, of classes (items,) or numbers by class, among types; count these by kind, too.
 
-    Also count responses as :func:`note` does, (cells, 3 settings).
+    Also count responses as :func:`note` does, (cells, 3 settings + clean types).
     """
     start, cell, gold, kind, types, values = structure
-    table, share, weight, lead = begin(log_share, log_competence, log_guess, values)
+    table, share, weight, lead = begin(log_share, log_competence, log_guess, log_clean, values)
+    n_settings = values.shape[0]
     n_classes, n_types = share.shape[1:]
     by_class, of_type = np.zeros(log_share.shape), np.empty(n_types)
     joint, parts = np.empty(n_types), np.empty(n_types)
-    cells = np.zeros((log_guess.size, 3 * values.shape[0]))
+    cells = np.zeros((log_guess.size, table.shape[1]))
     for n in range(gold.size):
         weigh(weight, lead, table, cell, start[n], start[n + 1], types)
         known = 1 if gold[n] >= 0 else 0
@@ -153,7 +175,8 @@ def count_types(log_share, log_competence, log_guess, labels, by_kind, rng, *str
             if of_type[z] != 0.0:
                 if by_kind.shape[1] > 0:
                     by_kind[known, kind[n], z] += of_type[z]
-                note(of_type[z], z, start[n], start[n + 1], cell, types, cells, n_classes)
+                responses = start[n], start[n + 1], cell
+                note(of_type[z], z, responses, types, cells, n_settings, n_classes)
     return by_class, cells
 
 
@@ -184,20 +207,34 @@ def look(cells, log_competence, log_guess, values, rng):
 
 
 @kernel
-def expected(log_share, log_competence, log_guess, labels, *structure):
+def count_clean(cells, log_clean):
+    """Return the counts of :func:`note` for clean types, (raters, clean types, answers)."""
+    n_raters, n_clean, n_classes = log_clean.shape
+    first, counts = cells.shape[1] - n_clean, np.empty(log_clean.shape)
+    for m in range(n_raters):
+        for k in range(n_clean):
+            for c in range(n_classes):
+                counts[m, k, c] = cells[m * n_classes + c, first + k]
+    return counts
+
+
+@kernel
+def expected(log_share, log_competence, log_guess, log_clean, labels, *structure):
     """Divide the weights of every item and class among the types, and count."""
     none = np.empty((2, 0, log_share.shape[2]))
     by_class, cells = count_types(
-        log_share, log_competence, log_guess, labels, none, None, *structure
+        log_share, log_competence, log_guess, log_clean, labels, none, None, *structure
     )
-    return by_class, *look(cells, log_competence, log_guess, structure[-1], None)
+    looked, guessed = look(cells, log_competence, log_guess, structure[-1], None)
+    return by_class, looked, guessed, count_clean(cells, log_clean)
 
 
 @kernel
 def likelihood_of_type(log_competence, log_guess, start, cell, gold, class_of_type, types, values):
     """Return p(responses, known class | type), (items, types), and the rows' log scale."""
-    table = prepare(log_competence, log_guess, values)
     n_classes, n_types = log_guess.shape[1], types.shape[1]
+    no_clean = np.empty((log_guess.shape[0], 0, n_classes))
+    table = prepare(log_competence, log_guess, no_clean, values)
     weight, lead = np.empty((1, n_types)), np.empty((n_classes + 1, 2 * values.shape[0]))
     product, log_scale = np.empty((gold.size, n_types)), np.empty(gold.size)
     for n in range(gold.size):
@@ -215,16 +252,17 @@ def cells_of_types(drawn, shape, start, cell, gold, class_of_type, types, values
 
     ``shape`` holds the numbers of raters and classes; types may be numbered on from ``types``.
     """
-    n_types = types.shape[1]
-    cells = np.zeros((shape[0] * shape[1], 3 * values.shape[0]))
+    n_types, n_settings = types.shape[1], values.shape[0]
+    cells = np.zeros((shape[0] * shape[1], 3 * n_settings))
     for n in range(gold.size):
+        responses = start[n], start[n + 1], cell
         if drawn.ndim == 1:
             z = np.int64(drawn[n]) % n_types
-            note(1.0, z, start[n], start[n + 1], cell, types, cells, shape[1])
+            note(1.0, z, responses, types, cells, n_settings, shape[1])
         else:
             for z in range(n_types):
                 if drawn[n, z] > 0.0:
-                    note(drawn[n, z], z, start[n], start[n + 1], cell, types, cells, shape[1])
+                    note(drawn[n, z], z, responses, types, cells, n_settings, shape[1])
     return cells
 
 

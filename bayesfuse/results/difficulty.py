@@ -32,7 +32,8 @@ def difficulty(
 
     Raters answer c to an item of type z with probability :math:`\mu_{zc}`, the consensus of the
     type. The difficulty of an item is the probability that two of them disagree, :math:`d_z = 1 -
-    \sum_c \mu_{zc}^2`, averaged over the posterior of its hidden type.
+    \sum_c \mu_{zc}^2`, averaged over the posterior of its hidden type. On clean types it is zero:
+    their consensus is the class, and errors are those of single raters.
 
     Parameters
     ----------

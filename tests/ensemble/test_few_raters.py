@@ -5,6 +5,7 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.ensemble.candidates import candidates
+from bayesfuse.ensemble.evidence import examine
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene
@@ -42,8 +43,11 @@ def test_the_accuracy_of_one_rater_has_the_interval_of_its_prior():
 
 @pytest.mark.parametrize("n_raters", [1, 2, 3])
 def test_dependent_and_independent_errors_are_averaged(n_raters):
-    names = [each.model for each in candidates(Inputs(simulated(n_raters, 1)[0]))]
-    assert names == ["DawidSkene", "ItemTypes"]
+    inputs = Inputs(simulated(n_raters, 1)[0])
+    evidence = examine(inputs)
+    assert evidence.independence == 0.5
+    names = {candidate.model for candidate in candidates(inputs, evidence)}
+    assert names == {"DawidSkene", "ItemTypes"}
 
 
 def test_shares_depend_on_the_prior_of_two_raters_more_than_of_many():

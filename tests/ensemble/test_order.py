@@ -47,12 +47,12 @@ def test_evidence_may_be_of_some_sequences(chain, monkeypatch):
 def test_models_with_order_have_the_weight_of_the_order(chain):
     responses, sequences = chain
     of_types, of_classes = OrderEvidence(0.01, 0.001, 0.7), OrderEvidence(0.1, 0.001, 0.9)
-    evidence = Evidence(0.015, 0.002, {}, of_types, of_classes)
+    evidence = Evidence(unmeasured=0.5, order_of_types=of_types, order_of_classes=of_classes)
     weights = {
         side.candidates[0].name: side.weight
         for side in sides(Inputs(responses, sequences), evidence)
     }
-    names = "sequences", "independent errors", "types in sequence", "consensus"
+    names = "sequences", "independent errors, unpooled", "types in sequence", "consensus"
     expected = dict(zip(names, (0.45, 0.05, 0.35, 0.15), strict=True))
     assert weights == pytest.approx(expected, abs=1e-4)
 

@@ -32,6 +32,11 @@ OPTIONS = {
     "by default": lambda r, y, rng: {},
     "even guesses": lambda r, y, rng: {"guesses": "even"},
     "levels, trust given": lambda r, y, rng: {"consensus": "levels", "trust": 1.5},
+    "clean items": lambda r, y, rng: {"clean": True},
+    "clean items of populations": lambda r, y, rng: {
+        "clean": True,
+        "populations": (y + (rng.random(len(y)) < 0.2)) % 2,
+    },
     "known labels": lambda r, y, rng: {"gold": {n: int(y[n]) for n in range(40)}},
     "populations": lambda r, y, rng: {"populations": (y + (rng.random(len(y)) < 0.2)) % 2},
     "covariates": lambda r, y, rng: {"covariates": (y + rng.normal(0, 1, len(y)))[:, None]},
@@ -64,6 +69,47 @@ def test_several_classes_and_hard_items():
     assert np.abs(probability - bf.label_probabilities(drawn).values).mean() < 0.06
     votes = responses.votes().argmax(1)
     assert np.mean(probability.argmax(1) == truth) > np.mean(votes == truth) - 0.02
+
+
+def log_loss(probability, truth):
+    return -np.log(np.maximum(probability[np.arange(len(truth)), truth], 1e-4)).mean()
+
+
+def test_clean_items_help_where_errors_are_independent():
+    """Raters with rows of their own, which levels of agreement cannot describe."""
+    rng = np.random.default_rng(0)
+    truth = rng.choice(3, 250, p=[0.5, 0.3, 0.2])
+    concentration = 0.8 + rng.uniform(1.2, 7.2, (8, 3, 1)) * np.eye(3)
+    rows = rng.standard_gamma(concentration)
+    rows /= rows.sum(axis=-1, keepdims=True)
+    up_to = rows[:, truth].swapaxes(0, 1).cumsum(axis=-1)  # (items, raters, answers)
+    answers = (up_to < rng.random((250, 8, 1))).sum(axis=-1)
+    answers = np.where(rng.random(answers.shape) < 0.4, -1, answers)
+    responses = bf.Responses.from_matrix(answers, missing=-1, classes=range(3))
+    levels, clean = (
+        labels_of(ItemTypes(responses, consensus="levels", clean=clean), draws=50)
+        for clean in (False, True)
+    )
+    assert log_loss(clean, truth) < log_loss(levels, truth) - 0.03
+    assert np.mean(clean.argmax(1) == truth) >= np.mean(levels.argmax(1) == truth)
+
+
+def test_clean_types_do_no_harm_where_items_are_hard():
+    """Raters answer by a row of the item; the bound prefers the model without clean types."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(0, 3, 200)
+    level = rng.choice([0.2, 0.4, 0.6], 200)[:, None]
+    rows = (1 - level) / 3 + level * np.eye(3)[truth]
+    up_to = rows.cumsum(axis=1)[:, None]
+    answers = (up_to < rng.random((200, 12, 1))).sum(axis=-1)
+    responses = bf.Responses.from_matrix(answers, classes=range(3))
+    fits = [
+        bf.fit(ItemTypes(responses, consensus="levels", clean=clean), draws=50, random_seed=1)
+        for clean in (False, True)
+    ]
+    levels, clean = (log_loss(bf.label_probabilities(each).values, truth) for each in fits)
+    assert fits[1].attrs["elbo"] < fits[0].attrs["elbo"]
+    assert clean < levels + 0.03
 
 
 def test_fits_say_what_they_are():

@@ -39,7 +39,8 @@ def gold_of(n_classes):
 
 def eta_of(values, n_classes):
     """Return what is known of items in log-odds, (draws, items, classes)."""
-    found = 0.0
+    n_draws = len(next(iter(values.values())))
+    found = np.zeros((n_draws, 6, n_classes))
     if "population_shift" in values:
         found = found + values["population_shift"][:, POPULATION]
     if "standard_slope" in values:
@@ -77,13 +78,16 @@ def same_for_all(values, n_classes):
 
 def of_types(values, n_classes):
     """Sum types out of items of which something is known, response by response."""
-    mu = bf.build.Consensus(None, None, 0).dictionary(n_classes).rows
+    is_clean = "clean_confusion" in values
+    mu = bf.build.Consensus(None, None, 0, is_clean or None).dictionary(n_classes).rows
     rho = mu ** values["trust"][:, None, None]
     rho /= rho.sum(axis=-1, keepdims=True)
     eta = eta_of(values, n_classes)
     eta = np.exp(eta - eta.max(axis=-1, keepdims=True))
     looks = values["competence"][:, :, None, None]
     rows = looks * mu + (1 - looks) * values["guess"][:, :, None]  # (draws, raters, types, answers)
+    if is_clean:
+        rows[:, :, -n_classes:] = values["clean_confusion"]
     responses = table(n_classes)
     joint = values["type_share"][:, None, :, None] * rho[:, None] * eta[:, :, None]
     joint /= joint.sum(axis=(2, 3), keepdims=True)
@@ -161,6 +165,16 @@ MODELS = {
     "types of populations": (
         lambda r, k, gold: ItemTypes(r, consensus="levels", gold=gold, **given(k, "populations")),
         types("populations"),
+    ),
+    "clean types": (
+        lambda r, k, gold: ItemTypes(r, consensus="levels", clean=True, gold=gold),
+        ([*TYPES, "clean_confusion"], of_types),
+    ),
+    "clean types of populations": (
+        lambda r, k, gold: ItemTypes(
+            r, consensus="levels", clean=True, gold=gold, **given(k, "populations")
+        ),
+        ([*TYPES, "clean_confusion", *SHIFT], of_types),
     ),
     "types of all that is known": (
         lambda r, k, gold: ItemTypes(

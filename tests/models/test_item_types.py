@@ -24,6 +24,11 @@ GUESSES = {"guess_mean", "guess_concentration", "guess"}
 VARIANTS = {
     "default": ({}, ABOVE | OF_RATERS | GUESSES, 36),
     "levels, even guesses": ({"consensus": "levels", "guesses": "even"}, ABOVE | OF_RATERS, 18),
+    "clean items": (
+        {"clean": True, "consensus": "levels"},
+        ABOVE | OF_RATERS | GUESSES | {"clean_confusion"},
+        21,
+    ),
     "trust given": ({"trust": 1.5}, {"type_share"} | OF_RATERS | GUESSES, 36),
 }
 

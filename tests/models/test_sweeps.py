@@ -228,6 +228,7 @@ CASES = {
     "types": (2, types()),
     "types with pairs": (3, types()),
     "types of three classes": (3, types(consensus="levels", guesses="even")),
+    "types, clean items": (2, types(clean=True)),
     "types, trust given": (2, types(guesses="even", trust=0.7)),
     "types of populations": (2, types(populations=POPULATION)),
     "types, a covariate": (3, types(covariates=np.arange(12.0)[:, None] % 5, trust=1.4)),
@@ -308,6 +309,7 @@ BY_NUTS = {
     ),
     "what is known": (2, crowd([[3, 2], [1, 1], [2, 4]], populations=POPULATION, **KNOWN)),
     "item types": (2, types()),
+    "clean items": (2, types(clean=True, guesses="even")),
     "item types, known": (2, types(guesses="even", **KNOWN)),
 }
 

@@ -28,7 +28,7 @@ UNKNOWN, KNOWN = np.array([[3, 1, 0], [0, 2, 4]]), np.array([[2, 0, 1], [1, 1, 0
 """Items of unknown and of known class, by kind and type."""
 OF_CLASS = np.array([[2, 1, 0], [1, 0, 1]])
 """Items of known class, by class and type."""
-CONCENTRATION, PRIOR = 2.0, (0.3, 0.6)
+CONCENTRATION, PRIOR = np.array([0.9, 0.4, 0.7]), (0.3, 0.6)
 
 
 def pool(**given):
@@ -45,7 +45,7 @@ TILTED = SimpleNamespace(
 def drawn(made, size, known=OF_CLASS, by_kind=None):
     """Return shares (draws, types) and trust after a first tenth of the sweeps."""
     of_unknown = np.stack([UNKNOWN.sum(axis=0), np.zeros(3)])
-    raters = (np.stack([of_unknown, known]).astype(float), None, None)
+    raters = (np.stack([of_unknown, known]).astype(float), None, None, None)
     if by_kind is not None:
         raters += (by_kind.astype(float),)
     rng, found = np.random.default_rng(1), []
@@ -93,7 +93,7 @@ def test_implied_prevalence_and_shares():
 
 def test_shares_are_conjugate_and_trust_has_its_prior_without_known_classes():
     found = drawn(pool(), 4000, known=np.zeros((2, 3)))
-    each = CONCENTRATION / 3 + UNKNOWN.sum(axis=0)
+    each = CONCENTRATION + UNKNOWN.sum(axis=0)
     for k, (a, b) in enumerate(zip(each, each.sum() - each, strict=True)):
         assert stats.kstest(found[:, k], stats.beta(a, b).cdf).pvalue > 1e-4
     assert stats.kstest(np.log(found[:, 3]), stats.norm(*PRIOR).cdf).pvalue > 1e-4
@@ -109,7 +109,7 @@ def grid(n_share):
 
 
 def log_prior_of_shares(share, log_trust):
-    found = (CONCENTRATION / 3 - 1) * np.log(share).sum(axis=1)
+    found = np.log(share) @ (CONCENTRATION - 1)
     return found - 0.5 * ((log_trust - PRIOR[0]) / PRIOR[1]) ** 2
 
 
@@ -141,7 +141,7 @@ def test_draws_have_the_moments_of_the_density_on_a_grid(tilted):
 
 def test_a_given_trust_is_kept():
     found = drawn(pool(fixed={"trust": np.array(1.3)}), 500)
-    each = CONCENTRATION / 3 + UNKNOWN.sum(axis=0) + OF_CLASS.sum(axis=0)
+    each = CONCENTRATION + UNKNOWN.sum(axis=0) + OF_CLASS.sum(axis=0)
     assert stats.kstest(found[:, 0], stats.beta(each[0], each[1:].sum()).cdf).pvalue > 1e-4
 
 

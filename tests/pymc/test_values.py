@@ -56,7 +56,12 @@ FACTORS = {
     "Consensus": (
         TABLE,
         bf.build.Consensus,
-        {"share": shares(3, 18), "competence": np.full(3, 0.6), "guess": shares(3, 3)},
+        {
+            "share": shares(3, 21),
+            "competence": np.full(3, 0.6),
+            "guess": shares(3, 3),
+            "clean_confusion": shares(3, 3, 3),
+        },
         "raters",
     ),
     "Votes": (

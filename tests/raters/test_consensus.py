@@ -19,6 +19,7 @@ CASES = {
     "levels": (3, []),
     "some pairs": (3, [(0, 2), (2, 1)]),
     "many classes": (5, list(permutations(range(5), 2))),
+    "clean types": (3, [(0, 2), (2, 1)], True),
 }
 
 
@@ -36,25 +37,32 @@ def consensus(n_classes, pairs):
     return np.array(found)
 
 
-def made(n_classes, pairs, n_raters=5, seed=1):
-    """Return a channel, shares, competence (raters, 2) and guesses; some are zero or one."""
+def made(n_classes, pairs, clean=False, n_raters=5, seed=1):
+    """Return a channel, shares, competence (raters, 2) and guesses; some are zero or one.
+
+    Values of clean types, if any, are rows of raters (raters, classes, answers).
+    """
     rows = consensus(n_classes, pairs)
-    share, competence, guess = (
-        random_rows(shape, seed + number)
-        for number, shape in enumerate(
-            [(n_classes, len(rows)), (n_raters, 2), (n_raters, n_classes)]
-        )
+    n_types = len(rows) + n_classes * clean
+    shapes = [(n_classes, n_types), (n_raters, 2), (n_raters, n_classes)]
+    shapes += [(n_raters, n_classes, n_classes)] * clean
+    share, competence, guess, *of_clean = (
+        random_rows(shape, seed + number) for number, shape in enumerate(shapes)
     )
-    share[0] = np.eye(len(rows))[3]
+    share[0] = np.eye(n_types)[-n_classes if clean else 3]
     competence[:2] = [[1.0, 0.0], [0.0, 1.0]]
     guess[2] = np.eye(n_classes)[1]
-    return bf.build.Consensus(None, None, 0, pairs=pairs), (share, competence, guess), rows
+    if clean:
+        of_clean[0][1] = np.eye(n_classes)
+    channel = bf.build.Consensus(None, None, 0, 0 if clean else None, pairs=pairs)
+    return channel, (share, competence, guess, *of_clean), rows
 
 
 def confusion_of(values, rows):
     """Rows of raters by type, (raters, types, answers)."""
-    _, competence, guess = values
-    return competence[:, :1, None] * rows + competence[:, 1:, None] * guess[:, None]
+    _, competence, guess, *of_clean = values
+    of_consensus = competence[:, :1, None] * rows + competence[:, 1:, None] * guess[:, None]
+    return np.concatenate([of_consensus, *of_clean], axis=1)
 
 
 def tables(channel, values):
@@ -73,29 +81,31 @@ def known(responses, gold):
 @pytest.mark.parametrize("name", CASES)
 def test_likelihood_is_the_sum_over_types_and_looks(name):
     """Raters who always or never look, answers never guessed, and known items, too."""
-    n_classes, pairs = CASES[name]
-    channel, values, rows = made(n_classes, pairs)
-    assert_close(channel.dictionary(n_classes).rows, rows, "consensus rows")
+    n_classes, pairs, *clean = CASES[name]
+    channel, values, rows = made(n_classes, pairs, *clean)
+    certain = np.eye(n_classes)[: n_classes * len(clean)]
+    assert_close(channel.dictionary(n_classes).rows, np.vstack([rows, certain]), "consensus rows")
     responses, gold = random_crowd(40, 4, n_classes, seed=3), {3: 1, 17: 0, 40: n_classes - 1}
     structure = channel.structure(responses, known(responses, gold))
     found = channel.log_lik(tables(channel, values), structure)
     expected = summed(values[0], confusion_of(values, rows), responses, gold)
     assert_close(found, expected, "log-likelihood")
-    even = bf.build.Consensus(None, None, pairs=pairs)
-    values = *values[:2], np.full(values[2].shape, 1 / n_classes)
-    found = even.log_lik(tables(even, values[:2]), structure)
+    even = bf.build.Consensus(None, None, None, 0 if clean else None, pairs=pairs)
+    found = even.log_lik(tables(even, (*values[:2], *values[3:])), structure)
+    values = *values[:2], np.full(values[2].shape, 1 / n_classes), *values[3:]
     expected = summed(values[0], confusion_of(values, rows), responses, gold)
     assert_close(found, expected, "log-likelihood of even guesses")
 
 
 def test_types_are_named_by_answers_and_their_probability():
     found = (
-        bf.build.Consensus(None, None, pairs=[(2, 0)])
+        bf.build.Consensus(None, None, clean_confusion=0, pairs=[(2, 0)])
         .dictionary(3)
         .names(np.array(["a", "b", "c"]))
     )
-    assert found[:2] + found[-4:] == [
+    assert found[:2] + found[-7:] == [
         "a (0.35)", "a (0.47)", "c (0.97)", "c|a (0.50)", "c|a (0.65)", "c|a (0.80)",
+        "a (clean)", "b (clean)", "c (clean)",
     ]  # fmt: skip
 
 
@@ -119,14 +129,16 @@ def test_likelihood_of_five_hundred_answers_does_not_underflow():
     assert_close(found, expected, "log-likelihood", rtol=1e-11)
 
 
+@pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("copies", [False, True])
-def test_counts_by_kind_sum_to_counts(copies):
+def test_counts_by_kind_sum_to_counts(copies, clean):
     """But for items without responses and of unknown class: types of these say nothing."""
     responses = random_crowd(40, 4, 3, seed=4)  # the last item has no responses
     assert responses.per_item[-1] == 0
-    plain, values, _ = made(3, [(0, 2), (2, 1)])
+    plain, values, _ = made(3, [(0, 2), (2, 1)], clean)
     kind = np.arange(41) % 3
-    by_kind = bf.build.Consensus(None, None, 0, pairs=plain.pairs, kind=kind)
+    of_clean = 0 if clean else None
+    by_kind = bf.build.Consensus(None, None, 0, of_clean, pairs=plain.pairs, kind=kind)
     at, number = tables(plain, values), known(responses, {3: 1, 17: 0})
     labels = np.random.default_rng(1).integers(1, 3, responses.n_items)
     labels[[3, 17]] = 1, 0
@@ -135,11 +147,11 @@ def test_counts_by_kind_sum_to_counts(copies):
         each.sample_counts(at, drawn, each.structure(responses, number), np.random.default_rng(5))
         for each in (plain, by_kind)
     )
-    for one, other in zip(found[1:3], expected[1:], strict=True):
-        assert_close(one, other, "looks and guesses")
+    for one, other in zip(found[1:4], expected[1:], strict=True):
+        assert_close(one, other, "looks, guesses and answers to clean items")
     left_out = expected[0] - found[0]
     assert left_out.min() == 0 and left_out.sum() == 1 + copies
-    counts = found[3]
+    counts = found[4]
     assert_close(counts.sum(axis=1), found[0].sum(axis=1), "types of unknown and known class")
     sizes = np.bincount(kind[:40], minlength=3) * (1 + copies)
     assert_close(counts.sum(axis=(0, 2)), sizes, "items by kind")
@@ -165,6 +177,19 @@ def test_full_competence_and_one_type_per_class_is_confusion():
     assert_close(np.ptp(found, axis=1), np.zeros(61), "differences of classes", atol=1e-12)
 
 
+def test_clean_types_alone_are_confusion():
+    responses, plain = random_crowd(60, 4, 3, seed=3), bf.build.Confusion(None)
+    channel, (share, *values), _ = made(3, [], clean=True)
+    share[:] = np.eye(21)[18:]
+    number = known(responses, {0: 2, 7: 1})
+    structure = channel.structure(responses, number)
+    found = channel.log_lik(tables(channel, (share, *values)), structure)
+    with np.errstate(divide="ignore"):
+        log_rows = np.log(values[2])
+    expected = plain.log_lik((log_rows,), plain.structure(responses, number))
+    assert_close(found, expected, "log-likelihood")
+
+
 @pytest.mark.parametrize(
     ("shapes", "match"),
     [
@@ -172,13 +197,15 @@ def test_full_competence_and_one_type_per_class_is_confusion():
         (((2, 11), (4,), (4, 2)), "share must have shape"),
         (((2, 12), (3,), (4, 2)), "competence must have shape"),
         (((2, 12), (4,), (4, 3)), "guess must have shape"),
+        (((2, 12), (4,), (4, 2), (4, 2, 2)), "share must have shape"),
+        (((2, 14), (4,), (4, 2), (3, 2, 2)), "clean_confusion must have shape"),
     ],
 )
 def test_shapes_that_do_not_fit_the_responses(shapes, match):
     responses = bf.Responses.from_matrix(np.zeros((5, 4), dtype=int), classes=[0, 1])
-    share, competence, guess = (np.full(shape, 1 / shape[-1]) for shape in shapes)
+    values = [np.full(shape, 1 / shape[-1]) for shape in shapes]
     with pm.Model():
-        channel = bf.build.Consensus(share, competence, guess)
+        channel = bf.build.Consensus(*values)
         refused(
             match,
             bf.build.observe,

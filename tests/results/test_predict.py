@@ -49,6 +49,7 @@ OWN = {
     "stationary": (lambda r: HiddenMarkov(r, SEQUENCES, initial="stationary"), PLACED),
     "forest": (lambda r: MarkovRandomField(r, TREE), {"graph": TREE}),
     "types": (ItemTypes, {}),
+    "clean types": (lambda r: ItemTypes(r, clean=True), {}),
     "types, even guesses": (lambda r: ItemTypes(r, consensus="levels", guesses="even"), {}),
 }
 

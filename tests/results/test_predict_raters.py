@@ -76,9 +76,9 @@ def test_new_raters_have_the_expected_row(name):
         assert sources == [source, "fitted", "fitted", source, "fitted"]
 
 
-@pytest.mark.parametrize("guesses", ["own", "even"])
-def test_new_raters_of_item_types(guesses):
-    result = bf.sample(ItemTypes(fitted_table(), guesses=guesses), **FIT)
+@pytest.mark.parametrize(("guesses", "clean"), [("own", False), ("even", False), ("own", True)])
+def test_new_raters_of_item_types(guesses, clean):
+    result = bf.sample(ItemTypes(fitted_table(), guesses=guesses, clean=clean), **FIT)
     mu = result["constant_data"]["consensus"].values
     draws = result["posterior"].dataset.stack(sample=("chain", "draw"))
     each = []
@@ -98,13 +98,20 @@ def test_new_raters_of_item_types(guesses):
         rows = by_rater(looks * mu + (1 - looks) * guess)
         looks = draw["competence_mean"].item()
         row = looks * mu + (1 - looks) * mean
+        if clean:
+            of_raters = by_rater(draw["clean_confusion"].transpose("rater", "class", "answer"))
+            for rater, own in of_raters.items():
+                rows[rater][-3:] = own
+            prior = bf.priors.diagonal(3)
+            row[-3:] = prior / prior.sum(axis=1, keepdims=True)
         by_type = likelihood(MORE_ROWS, rows | {"zoe": row, "yan": row})
         each.append(by_type @ joint)
     found = bf.predict(result, more_table())
     expected = bayes(1.0, np.sum(each, axis=0))
     np.testing.assert_allclose(probability(found), expected, atol=1e-12)
-    source = found["raters"]["source"]
-    assert source.values.tolist() == ["pool", "fitted", "fitted", "pool", "fitted"]
+    new = "prior" if clean else "pool"
+    sources = found["raters"]["source"].values.tolist()
+    assert sources == [new, "fitted", "fitted", new, "fitted"]
 
 
 def drawn(**values):

@@ -54,6 +54,8 @@ def types_by_hand(model, result, consensus, prefix=""):
         share, looks = at[f"{prefix}type_of_class"].values, at[f"{prefix}competence"].values
         guess = at[f"{prefix}guess"].values if f"{prefix}guess" in at else np.full((5, 3), 1 / 3)
         rows = looks[:, None, None] * consensus + (1 - looks[:, None, None]) * guess[:, None]
+        if f"{prefix}clean_confusion" in at:
+            rows[:, -3:] = at[f"{prefix}clean_confusion"].values
         for n in range(responses.n_items):
             mine = responses.item == n
             given = rows[responses.rater[mine], :, responses.label[mine]].prod(axis=0)
@@ -64,7 +66,7 @@ def types_by_hand(model, result, consensus, prefix=""):
 @pytest.mark.parametrize("kind", ["independent", "chain", "item types"])
 def test_difficulty_is_that_of_sums_over_classes_and_types(kind):
     if kind == "item types":
-        model = ItemTypes(crowd(), gold={"item 1": 2, "item 15": 0}, name="m")
+        model = ItemTypes(crowd(), clean=True, gold={"item 1": 2, "item 15": 0}, name="m")
     else:
         model = own_model(kind == "chain")
     result = bf.sample(model, 4, tune=5, chains=2, random_seed=1, **QUIET)

@@ -10,8 +10,12 @@ import pytest
 def few_draws():
     """Let ``bf.fuse`` take few draws and replications, and no run that times them."""
     with pytest.MonkeyPatch.context() as patch:
-        few = lambda member, _: replace(member, sweeps=(20, 20))  # noqa: E731
-        patch.setattr("bayesfuse.ensemble.candidates.Candidate.within", few)
+        patch.setattr("bayesfuse.ensemble.candidates.Candidate.within", _shortened)
         patch.setattr("bayesfuse.ensemble.schedule.Schedule._room", lambda *_: (1000.0, 1000.0))
-        patch.setattr("bayesfuse.ensemble.diagnostics.REPLICATED", 20)
+        patch.setattr("bayesfuse.ensemble.diagnostics.REPLICATED", (20, 20))
         yield patch
+
+
+def _shortened(member, draws, n_responses):
+    settings = member.settings and {**member.settings, "draws": min(80, member.settings["draws"])}
+    return replace(member, sweeps=(20, 20), settings=settings)
