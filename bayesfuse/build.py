@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         PlantedPotts as PlantedPotts,
         Potts as Potts,
         StationaryMarkovChain as StationaryMarkovChain,
+        TypeChain as TypeChain,
     )
     from bayesfuse.parameters.variables import dirichlet as dirichlet
     from bayesfuse.pymc.model import LabelModel as LabelModel, part as part
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         Abstaining as Abstaining,
         Confusion as Confusion,
         Consensus as Consensus,
+        ConsensusOfType as ConsensusOfType,
         Firing as Firing,
         Graded as Graded,
         InferredGroups as InferredGroups,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,15 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 from bayesfuse import errors
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import invert
 
 __all__ = [
     "Simulated",
+    "Sleep",
     "anesthesia",
     "caries",
     "simulate_dawid_skene",
     "simulate_responses",
+    "sleep",
     "tuberculosis",
 ]
 __dir__ = __all__.copy
@@ -108,6 +112,91 @@ def tuberculosis() -> tuple[Responses, dict[str, str]]:
         classes=["-", "+"],
     )
     return responses, populations
+
+
+class Sleep(NamedTuple):
+    """Stages of sleep by epoch: ``responses``, ``sequences`` (nights) and ``truth`` by item.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> bf.datasets.Sleep._fields
+    ('responses', 'sequences', 'truth')
+    """
+
+    responses: Responses
+    sequences: Sequences
+    truth: dict[str, str]
+
+
+_STAGES = "W", "N1", "N2", "N3", "REM"
+_SCORERS = tuple(f"scorer {number}" for number in range(1, 6))
+_NETWORKS = "Chambon", "DeepSleepNet", "Mixed", "SeqSleepNet", "SimpleNet", "Tsinalis"
+
+
+def sleep(raters: Literal["all", "people", "networks"] = "all", nights: int | None = None) -> Sleep:
+    """Return stages of sleep of 25 nights in epochs of 30 s, by five people and six networks.
+
+    An item is an epoch, such as "night 3, 417". ``truth`` is the stage by at least three of the
+    five people, and so not independent of them; the others have none. Networks leave out epochs at
+    the ends of a night, and each was trained on other nights.
+
+    Parameters
+    ----------
+    raters : {"all", "people", "networks"}, default "all"
+        Whose labels are returned. Names are "scorer 1" to "scorer 5", and those of networks.
+    nights : int, optional
+        The first so many of the 25 nights. Default all.
+
+    Returns
+    -------
+    Sleep
+
+    References
+    ----------
+    Guillot, Sauvet, During & Thorey (2020), Dreem Open Datasets: Multi-Scored Sleep Datasets to
+    Compare Human and Automated Sleep Staging, IEEE TNSRE 28(9). Labels are from the repository
+    Dreem-Organization/dreem-learning-evaluation, under the MIT licence.
+
+    Examples
+    --------
+    >>> import bayesfuse as bf
+    >>> night = bf.datasets.sleep("people", nights=1)
+    >>> night.responses
+    Responses: 5,960 responses to 1,192 items by 5 raters, 5 classes
+    >>> night.sequences
+    Sequences: 1,192 items in 1 sequences, 1,192 long
+    """
+    errors.require_choice("raters", raters, "all", "people", "networks")
+    with np.load(Path(__file__).with_name("sleep.npz")) as data:
+        stage, length = data["stage"], data["length"]
+    if nights is not None:
+        errors.require_count("nights", nights)
+        length = length[:nights]
+    names = [
+        f"night {night + 1}, {epoch + 1}" for night, n in enumerate(length) for epoch in range(n)
+    ]
+    stage = stage[: len(names)]
+    counts = (stage[:, : len(_SCORERS), None] == np.arange(len(_STAGES))).sum(axis=1)
+    truth = {
+        name: _STAGES[best]
+        for name, best, most in zip(names, counts.argmax(axis=1), counts.max(axis=1), strict=True)
+        if most >= 3
+    }
+    used = {"all": slice(None), "people": slice(0, 5), "networks": slice(5, None)}[raters]
+    item, rater = np.nonzero(stage[:, used] >= 0)
+    responses = Responses.from_long(
+        {
+            "item": np.array(names)[item],
+            "rater": np.array(_SCORERS + _NETWORKS)[used][rater],
+            "label": np.array(_STAGES)[stage[:, used][item, rater]],
+        },
+        items=names,
+        raters=(_SCORERS + _NETWORKS)[used],
+        classes=_STAGES,
+    )
+    number = [f"night {night + 1}" for night in range(len(length))]
+    return Sleep(responses, Sequences.from_lengths(length, items=names, names=number), truth)
 
 
 @dataclass(frozen=True)

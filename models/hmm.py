@@ -9,17 +9,22 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
+from bayesfuse.checks.error_correlation import error_correlation
 from bayesfuse.data.known import read_classifier, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
 from bayesfuse.data.tags import mark_spans, spans_begin_with_b
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind
 from bayesfuse.inference.cross_classify import cross_classify
+from bayesfuse.models.item_types import CONCENTRATION, competence_and_guess, competing_pairs
+from bayesfuse.parameters.consensus_table import ConsensusTable
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.base import RaterChannel
 
+RaterKind = Literal["types", "sequential", "confusion", "class", "coin", "graded"]
+MIN_CORRELATION = 0.015  # of errors of raters, up to which a chain of classes has good labels
 RESPONSES_OF_ROW = 20  # on average, from which matrices by previous answers find better spans
 
 
@@ -52,12 +57,13 @@ class HiddenMarkov(LabelModel):
         Whether classes are tags of spans (O, B-X and I-X, or O, B and I), with the priors of
         :func:`bayesfuse.priors.bio_transitions`. Default: if the names are such, no prior is
         given, and most spans of the majority vote begin with a B.
-    raters : {"sequential", "confusion", "class", "coin", "graded"}, optional
-        "sequential": a matrix for every rater and own previous answer, "sequential_confusion"
-        (rater, previous, class, answer), of which "confusion" is the average; see
-        :class:`bayesfuse.build.SequentialConfusion`. Default for tags of spans, without pooling,
-        silence or stated probabilities, if there are 20 responses for every row of a rater's
-        matrices, because it is worse with few; else "confusion".
+    raters : {"types", "sequential", "confusion", "class", "coin", "graded"}, optional
+        "types": items have hidden types, as in :class:`bayesfuse.models.ItemTypes`, and the type of
+        an item stays that of the item before with a probability of its own, "persistence"
+        (:class:`bayesfuse.build.TypeChain`). "sequential": a matrix for every rater and own
+        previous answer, "sequential_confusion" (rater, previous, class, answer), of which
+        "confusion" is the average; see :class:`bayesfuse.build.SequentialConfusion`. Others are as
+        in :class:`bayesfuse.models.DawidSkene`. The default is chosen by the table, see Notes.
     populations : mapping, Series or array, shape (sequences,), optional
         The population of every sequence, by name or in the order of ``sequences.names``. Each has
         its own "initial" and "transition".
@@ -75,6 +81,21 @@ class HiddenMarkov(LabelModel):
     bayesfuse.errors.ModelError, bayesfuse.errors.ResponsesError
         Options that exclude each other; priors of the wrong shape, negative, or that make a class
         unreachable or without successor; other items in the sequences.
+
+    Notes
+    -----
+    A chain of classes takes what raters go on saying for what is there. Where they err on the same
+    items, it is overconfident and often less accurate than the same model without an order. So
+    the default is raters="types" if the errors of more than three raters on an item are correlated
+    beyond two standard errors, in a table with nothing but labels and no other argument than
+    ``sequences`` and ``gold``. Types of neighbouring items are alike, but the class of an item is
+    drawn given its own type, so repetition is no further evidence on it. Its "prevalence" is that
+    in the long run, and the weight of the majority (``trust``) is averaged over its prior.
+
+    For tags of spans, the default is raters="sequential", without pooling, silence or stated
+    probabilities, if there are 20 responses for every row of a rater's matrices, because it is
+    worse with few. All others have the default "confusion". The order may be of no use at all:
+    :func:`bayesfuse.fuse` averages models with and without it, by how well they predict raters.
 
     References
     ----------
@@ -100,7 +121,7 @@ class HiddenMarkov(LabelModel):
         transition_prior: Any = None,
         bio: bool | None = None,
         confusion_prior: Any = None,
-        raters: Literal["sequential", "confusion", "class", "coin", "graded"] | None = None,
+        raters: RaterKind | None = None,
         pooled: bool = False,
         populations: Any = None,
         covariates: Any = None,
@@ -132,13 +153,24 @@ class HiddenMarkov(LabelModel):
             )
         if bio:
             chain_priors = bf.priors.bio_transitions(self.responses.classes.tolist())
+        has_options = has_priors or pooled or confusion_prior is not None
+        has_options |= populations is not None or classifier is not None
+        if raters is None:
+            raters = self._default_raters(bio, pooled, has_options)
+        if raters == "types":
+            if has_options:
+                raise ModelError(
+                    'raters="types" has a chain of types, which takes no priors of classes and '
+                    "rows, no populations, covariates or classifier: leave them out, or give "
+                    'raters="confusion". Got: some of these.'
+                )
+            self._observe_types(sequences)
+            return
         labels = self._chain(sequences, stationary, populations, classifier, **chain_priors)
         values = tuple(labels.parameters.values())
         structure = labels.structure(self.responses)
         share = labels.prevalence(values, self.responses.n_classes, structure, pt)
         pm.Deterministic("prevalence", share, dims="class")
-        if raters is None:
-            raters = self._default_raters(bio, pooled)
         if raters == "sequential":
             channel = self._sequential(sequences, confusion_prior, pooled)
         else:
@@ -177,18 +209,48 @@ class HiddenMarkov(LabelModel):
         initial = bf.build.dirichlet("initial", first, dims=(*dims, "class"))
         return bf.build.MarkovChain(initial, transition, sequences, **inputs)
 
-    def _default_raters(self, bio: bool, pooled: bool) -> Literal["sequential", "confusion"]:
-        """Choose matrices by previous answers for tags of spans with enough plain responses."""
+    def _default_raters(self, bio: bool, pooled: bool, has_options: bool) -> RaterKind:
+        """Choose types where raters err together, rows by previous answers for tags of spans."""
         responses = self.responses
         if pooled or not isinstance(self.all_responses, bf.Responses):
             return "confusion"
         if responses.silent is not None or responses.stated is not None:
             return "confusion"
         if not bio and not mark_spans(responses.classes.tolist()):
-            return "confusion"
+            return "types" if not has_options and self._raters_err_together() else "confusion"
         n_rows = responses.n_raters * (responses.n_classes + 1) * responses.n_classes
         enough = responses.n_responses >= RESPONSES_OF_ROW * n_rows
         return "sequential" if enough else "confusion"
+
+    def _raters_err_together(self) -> bool:
+        """Whether the errors of raters on an item are correlated, beyond two standard errors."""
+        if np.count_nonzero(self.responses.per_rater) <= bf.priors.IDENTIFIED:
+            return False
+        with pm.Model(model=None):  # not a part of the model that is being built
+            point = bf.find_map(bf.models.DawidSkene(self.responses, gold=self.gold))["point"]
+        shares, rows = point["prevalence"].values, point["confusion"].values
+        rng = np.random.default_rng(0)
+        correlation, error = error_correlation(self.responses, shares, rows, rng)
+        return correlation - 2.0 * error > MIN_CORRELATION
+
+    def _observe_types(self, sequences: bf.Sequences) -> None:
+        """Register the chain of types, competent and guessing raters, and their responses."""
+        responses = self.responses
+        pairs = competing_pairs(responses)
+        table = ConsensusTable(responses.n_classes, pairs)
+        self.add_coord("type", table.names(responses.classes))
+        n_types = len(table.rows)
+        concentration = np.full(n_types, CONCENTRATION / n_types)
+        share = pm.Dirichlet("type_share", concentration, dims="type")
+        # at a mode no type lasts for ever, whose share in the long run would be one
+        persistence = pm.Beta("persistence", 2.0, 2.0, dims="type")
+        labels = bf.build.TypeChain(
+            share, persistence, sequences, n_classes=responses.n_classes, pairs=pairs
+        )
+        prevalence = labels.prevalence((share, persistence), responses.n_classes, (), pt)
+        pm.Deterministic("prevalence", prevalence, dims="class")
+        raters = bf.build.ConsensusOfType(*competence_and_guess(self), pairs=pairs)
+        self.observe(labels=labels, raters=raters)
 
     def _sequential(self, sequences: bf.Sequences, prior: Any, pooled: bool) -> RaterChannel:
         """Register the rows of raters given their previous answers."""

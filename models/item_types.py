@@ -13,19 +13,18 @@ import bayesfuse as bf
 from bayesfuse import priors
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_number
+from bayesfuse.parameters.consensus_table import TRUST, ConsensusTable, class_given_type
 from bayesfuse.parameters.contract import DRAWN
-from bayesfuse.parameters.pool import SMALLEST, ConsensusShares, Member, class_given_type
+from bayesfuse.parameters.pool import SMALLEST, ConsensusShares, Member
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.item_priors import tilted_labels
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.pymc.rater_rows import shared_rows, shared_shares
-from bayesfuse.raters.consensus import ConsensusTable
 
 # concentrations of the prior of shares: of all types with a consensus row, of all clean types
 CONCENTRATION, CLEAN_CONCENTRATION = 3.0, 1.5
-TRUST = 0.2, 0.5  # mean and standard deviation of the logarithm of the trust
 COMPETENCE = np.array([2.0, 1.0])  # beta prior of the mean competence
 COMPETENCE_NEAR, GUESS_NEAR = (2.0, 0.5), (1.0, 0.2)  # gamma priors of the concentrations
 MANY = 10  # classes above which only pairs are used that raters give to the same item
@@ -138,7 +137,7 @@ class ItemTypes(LabelModel):
         super().__init__(responses, gold=gold, name=name)
         responses = self.responses
         n_classes = responses.n_classes
-        pairs = _pairs(responses) if consensus == "pairs" and n_classes > 2 else []
+        pairs = competing_pairs(responses) if consensus == "pairs" else []
         dictionary = ConsensusTable(n_classes, pairs, clean)
         self.add_coord("type", dictionary.names(responses.classes))
         pm.Data("consensus", dictionary.rows, dims=("type", "answer"))
@@ -198,8 +197,10 @@ def competence_and_guess(model: LabelModel, guess_by_rater: bool = True) -> tupl
     return competence, guess
 
 
-def _pairs(responses: bf.Responses) -> list[tuple[int, int]]:
+def competing_pairs(responses: bf.Responses) -> list[tuple[int, int]]:
     """Return ordered pairs of classes that may compete: of many classes, those that meet."""
+    if responses.n_classes < 3:
+        return []
     ordered_pairs = list(permutations(range(responses.n_classes), 2))
     if responses.n_classes <= MANY:
         return ordered_pairs

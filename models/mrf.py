@@ -12,12 +12,11 @@ import bayesfuse as bf
 from bayesfuse.data.graph import as_graph
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_choice, require_positive
-from bayesfuse.models.item_types import TRUST, competence_and_guess
-from bayesfuse.parameters.pool import class_given_type
+from bayesfuse.models.item_types import competence_and_guess
+from bayesfuse.parameters.consensus_table import TRUST, ConsensusTable, class_given_type
 from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.base import RaterChannel
-from bayesfuse.raters.consensus import ConsensusTable
 
 # Number of items of every class as which the prior of its types counts, for raters="types". Labels
 # differ little from 30 to 1,000 on nine graphs; with 3, hard items were taken for easy ones.

@@ -279,8 +279,9 @@ def _model_of_hard_items(observation: ResponseModel) -> str:
         return 'classes that compete (consensus="pairs")'
     if isinstance(observation.labels, Independent):
         return ITEM_TYPES
-    kind = type(observation.labels).__name__
-    return f"the channel bayesfuse.build.Consensus with {kind} labels"
+    on_graph = observation.labels.capabilities.moves_labels
+    model = "MarkovRandomField" if on_graph else "HiddenMarkov"
+    return f'bayesfuse.models.{model} with raters="types"'
 
 
 class Meetings(NamedTuple):

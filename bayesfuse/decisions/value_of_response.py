@@ -204,8 +204,9 @@ def _joint(
     """
     n_classes, probability = responses.n_classes, probability[:, part]
     total = np.zeros((len(batches), len(part), len(asked), n_classes, n_classes))
-    # of rows that depend on the answer to another item, the average is used
-    if channel.capabilities.independent or channel.needs:
+    # of rows that depend on the answer to another item or on its type, the average is used
+    can = channel.capabilities
+    if can.independent or can.by_state or channel.needs:
         for mean, batch in zip(total, batches, strict=True):
             rows = [channel.confusion(points[at][1], n_classes, np)[asked] for at in batch]
             mean[:] = np.einsum("tik,takc->iakc", probability[batch], rows, optimize=True)

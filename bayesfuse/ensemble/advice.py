@@ -77,9 +77,13 @@ def _gold(inputs: Inputs) -> list[Advice]:
     reason = advice("some gold", known=n_known) if n_known else advice("no gold")
     if not inputs.responses.is_unweighted:  # items of a pattern may have different labels
         return [advice("gold of patterns", reason=reason)]
-    number = f"{missing:,}{' more' if n_known else ''}"
-    kind = "gold" if inputs.sequences is None else "gold in sequences"
-    return [advice(kind, reason=reason, number=number, missing=missing)]
+    more = " more" if n_known else ""
+    if inputs.sequences is None:
+        return [advice("gold", reason=reason, number=f"{missing:,}{more}", missing=missing)]
+    total = inputs.sequences.n_sequences
+    count = min(max(round(missing * total / inputs.sequences.n_items), 1), total)
+    numbers = {"number": f"{count:,}{more}", "count": count, "total": total}
+    return [advice("gold in sequences", reason=reason, **numbers)]
 
 
 def one_more_response(inputs: Inputs) -> list[Advice]:

@@ -14,7 +14,7 @@ from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.graph import as_graph
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.evidence import LEAST_WEIGHT, Evidence
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import CHAINS, Schedule, draws_of_large
 from bayesfuse.priors import IDENTIFIED
@@ -167,6 +167,16 @@ CHAIN = Candidate(
     "items are in sequence, and raters are independent",
     ("sequences", *BY_ITEM),
 )
+CHAIN_TYPES = replace(
+    CHAIN,
+    name="types in sequence",
+    why="the difficulty of an item, and what raters see in it, is that of the item before or new",
+    inputs_used=("sequences", *KNOWN),
+    options={"raters": "types"},
+    votes=FEW_VOTES,
+    sweeps=(60, 40),
+    start="majority",
+)
 CHAIN_POOLED = replace(
     CHAIN,
     name="sequences, pooled",
@@ -199,9 +209,6 @@ GRAPH_TYPES = [
     )
     for candidate in GRAPH
 ]
-
-
-LEAST_WEIGHT = 0.01  # of a side whose models are fitted
 
 
 @dataclass(frozen=True)
@@ -289,7 +296,7 @@ def sides(inputs: Inputs, evidence: Evidence) -> list[Side]:
     """Return models of independent and of dependent errors, with weights by the evidence."""
     responses = inputs.responses
     if inputs.sequences is not None:
-        return [Side(1.0, _of_sequences(inputs, evidence))]
+        return _of_sequences(inputs, evidence)
     if inputs.graph is not None:
         return [Side(1.0, _of_graph(inputs, evidence))]
     if are_labelling_functions(responses):
@@ -308,14 +315,26 @@ def _of_graph(inputs: Inputs, evidence: Evidence) -> list[Candidate]:
     return [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
 
 
-def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Candidate]:
+def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Side]:
+    """Return models with order, and without it where it may not help."""
     tags = mark_spans(inputs.responses.classes.tolist())
-    votes = SPAN_VOTES if tags else SEQUENCE_VOTES
-    votes *= 1.0 - evidence.independence
-    # rows are pooled without silence and statements; those of spans depend on the last tag
-    chains = [CHAIN, CHAIN_POOLED] if inputs.has_only_labels and not tags else [CHAIN]
-    chains += [TAGS] if tags and inputs.covariates is None else []
-    return [replace(candidate, votes=votes) for candidate in chains]
+    if tags or not inputs.has_only_labels:
+        votes = SPAN_VOTES if tags else SEQUENCE_VOTES
+        votes *= 1.0 - evidence.independence
+        chains = [CHAIN, TAGS] if tags and inputs.covariates is None else [CHAIN]
+        return [Side(1.0, [replace(candidate, votes=votes) for candidate in chains])]
+    of_raters = replace(CHAIN, options={"raters": "confusion"})  # whatever the model's default
+    chains = [of_raters, CHAIN_POOLED]
+    if np.count_nonzero(inputs.responses.per_rater) < IDENTIFIED:
+        chains = [of_raters]
+    chains = [replace(chain, votes=LEAST_VOTES) for chain in chains]
+    both = []
+    for side in _of_items(replace(inputs, sequences=None), evidence):
+        order = evidence.order_of_classes if side.by_prediction else evidence.order_of_types
+        with_order = chains if side.by_prediction else [CHAIN_TYPES]
+        both.append(Side(side.weight * order.weight, with_order))
+        both.append(replace(side, weight=side.weight * (1.0 - order.weight)))
+    return [side for side in both if side.weight >= LEAST_WEIGHT]
 
 
 def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
@@ -375,7 +394,11 @@ def drafts(inputs: Inputs) -> list[Candidate]:
         start="majority",
     )
     members = [alone]
-    if inputs.sequences is not None:
+    is_plain = inputs.has_only_labels and not mark_spans(inputs.responses.classes.tolist())
+    if inputs.sequences is not None and is_plain:
+        # before the evidence on the order, which may mislead
+        members.append(replace(ITEMS[0], name="consensus, approximate", why=alone.why))
+    elif inputs.sequences is not None:
         chain = replace(CHAIN, name="sequences, approximate", inputs_used=("sequences", *KNOWN))
         members.append(replace(chain, votes=SEQUENCE_VOTES, start="majority"))
     if inputs.graph is not None:

@@ -63,7 +63,7 @@ def combine(
     fused = Fused.from_dict(groups)
     if "posterior" in groups:
         fused["posterior"] = xr.DataTree(stored_abilities(fused))
-    notes = word(_subset(inputs, fits) + _dependence(evidence, fits))
+    notes = word(_subset(inputs, fits) + _dependence(evidence, fits) + _order(inputs, evidence))
     kinds = {type(fit.model).__name__ for fit in fits.complete}
     fused.attrs = average.attrs | {
         "models": list(shares),
@@ -127,6 +127,19 @@ def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
         return [Finding("unknown dependence", weight)] if evidence.unmeasured else []
     names = {name: getattr(evidence, name) for name in ("correlation", "error")}
     return [Finding("dependence", names | weight)]
+
+
+def _order(inputs: Inputs, evidence: Evidence) -> list[Finding]:
+    """Return a finding on what the order of the items was worth, where that was measured."""
+    share = evidence.independence
+    of_types, of_classes = evidence.order_of_types, evidence.order_of_classes
+    order = of_types if share < 0.5 else of_classes
+    if inputs.sequences is None or np.isnan(order.gain):
+        return []
+    comparison = f"{'better' if order.gain > 0.0 else 'worse'} by {abs(order.gain):.3f} ± "
+    comparison += f"{order.error:.3f} nats a response"
+    weight = (1.0 - share) * of_types.weight + share * of_classes.weight
+    return [Finding("order", {"comparison": comparison, "weight": weight})]
 
 
 def _advice(

@@ -51,6 +51,8 @@ SENTENCES = {
     "dependence": "The errors of two raters on an item are correlated by {correlation:.2f} ± "
     "{error:.2f}: models of independent errors have a weight of {independence:.0%}, those of items "
     "that are hard for all raters the others.",
+    "order": "The order of the items predicts a rater who is left out {comparison}: models with it "
+    "have a weight of {weight:.0%}, models without it the others.",
     "unknown dependence": "Up to three raters cannot show whether errors are independent: models "
     "of independent errors have a weight of {independence:.0%}, those of items that are hard for "
     "all raters the others.",
@@ -102,9 +104,9 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "bf.decisions.next_items(fused, {missing})",
     ),
     "gold in sequences": (
-        "{reason} Label {number} items yourself in whole sequences, chosen at random "
-        "(rng.choice(sequences.names, …)), and pass them as gold= (--gold).",
-        "np.random.default_rng(1).choice(sequences.names, 1)",
+        "{reason} Label all items of {number} of the {total:,} sequences yourself, chosen at "
+        "random, and pass them as gold= (--gold).",
+        "np.random.default_rng(1).choice(sequences.names, {count}, replace=False)",
     ),
     "gold of patterns": (
         "{reason} Known labels belong to single items: responses.expand() gives every item of a "

@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.special import ndtr
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.candidates import Selection, Side, has_rivals
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.fits import FITTED, Fits
@@ -146,6 +147,6 @@ def why_less(table: pd.DataFrame, name: str, inputs: Inputs) -> str:
     fitted = table[table["outcome"] == FITTED]
     if name not in fitted.index or fitted["weight"][name] > 0.99 * fitted["weight"].max():
         return ""
-    if inputs.sequences is not None:
+    if inputs.sequences is not None and mark_spans(inputs.responses.classes.tolist()):
         return "; finds less than half of the tags in spans that raters give, so it has no weight"
     return "; predicts the responses worse, so its weight is lower"

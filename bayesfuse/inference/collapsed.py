@@ -18,8 +18,9 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.numerics.tables import SMALLEST
 from bayesfuse.observation import ChunkedResponseModel
+from bayesfuse.parameters.consensus_table import class_given_type
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.parameters.pool import ConsensusShares, class_given_type
+from bayesfuse.parameters.pool import ConsensusShares
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.consensus_variational import MIN_PROBABILITY, visit_items
 

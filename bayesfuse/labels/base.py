@@ -92,6 +92,9 @@ class LabelPrior(Factor):
     """What is independent given the parameters: the unit of leave-one-out."""
     needs: tuple[str, ...] = ()
     """Arguments of ``bf.predict`` and of the constructor that place new items."""
+    class_of_state: Array | None = None
+    """Class probabilities (states, classes) of the hidden states of items, where the labels of
+    kernels are numbers of states (modulo their number), not classes."""
 
     marginal_kernel: ClassVar[Callable[..., Any]]
     """Compiled: ``(*log_parameters, likelihood, log_scale, *structure) -> (total, log_evidence,

@@ -52,6 +52,12 @@ class BoundTable:
     ) -> Self:
         """Fit responses, prior, channel and gold labels together."""
         raters.require_table(responses)
+        if (labels.class_of_state is not None) != raters.capabilities.by_state:
+            raise ModelError(
+                "A label prior over types (bf.build.TypeChain) needs a channel of responses given "
+                "types (bf.build.ConsensusOfType), and the channel such a prior. Got: "
+                f"{type(labels).__name__} and {type(raters).__name__}."
+            )
         known = gold_labels(responses, gold)
         table, inverse = responses, np.arange(responses.n_items)
         kinds = _kinds_of(responses, labels, raters, known)

@@ -14,11 +14,14 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.labels.base import Marginal
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check
 from bayesfuse.observation.bound_table import BoundTable
 from bayesfuse.parameters.contract import Statistic
 from bayesfuse.parameters.factor import Counts, Integers, LogParameters, Tables, Used, weight_of
 from bayesfuse.raters.base import RaterChannel
+
+SHARPNESS = 2.0  # of hidden states at the start, to which class probabilities are raised
 
 
 class ResponseModel(BoundTable):
@@ -53,6 +56,16 @@ class ResponseModel(BoundTable):
 
     def marginal(self, rows: LogParameters) -> Marginal:
         """Sum the labels out (over the items of ``table``)."""
+        marginal = self.marginal_of_states(rows)
+        if self.labels.class_of_state is None:
+            return marginal
+        probability = marginal.probability @ self.labels.class_of_state
+        known = np.flatnonzero(self.table_gold >= 0)
+        probability[known] = np.eye(self.table.n_classes)[self.table_gold[known]]
+        return marginal._replace(probability=probability)
+
+    def marginal_of_states(self, rows: LogParameters) -> Marginal:
+        """As :meth:`marginal`, with probabilities of hidden states, where the prior has some."""
         return self._marginal(rows, self.likelihood(rows))
 
     def evidence(self, rows: LogParameters) -> tuple[float, tuple[Array, Array] | None]:
@@ -93,12 +106,16 @@ class ResponseModel(BoundTable):
 
     def expected(self, rows: LogParameters) -> tuple[float, Counts]:
         """Return the log evidence and its derivative by the log tables: the expected counts."""
-        marginal = self.marginal(rows)
+        marginal = self.marginal_of_states(rows)
         used = self.labels.used(marginal.expected, self.label_tables(rows), self.label_structure)
         return marginal.total, self._counts(used, self._expected_uses(rows, marginal.probability))
 
     def counts_from_labels(self, probability: Array, rows: LogParameters) -> Counts:
         """Return expected counts at label probabilities (table items, classes) and ``rows``."""
+        if self.labels.class_of_state is not None:
+            # a type is as probable as its classes are alike to those of the item
+            probability = (probability @ self.labels.class_of_state.T) ** SHARPNESS
+            probability /= probability.sum(axis=1, keepdims=True)
         weight = self._with_copies(probability)
         label_counts = self.labels.sample_counts(weight, self.label_structure, self.table.n_classes)
         # labels that do not come from these rows may use entries that are zero
@@ -129,6 +146,16 @@ class ResponseModel(BoundTable):
         if drawn.min() < 0:
             self.require_possible_at(rows)
         return drawn
+
+    def classes_of(
+        self, states: NDArray[Any], gold: Integers, rng: np.random.Generator
+    ) -> NDArray[Any]:
+        """Return the classes of drawn labels (items,): drawn given hidden states, or known."""
+        by_state = self.labels.class_of_state
+        if by_state is None:
+            return states
+        drawn = invert(by_state.cumsum(axis=1)[states % len(by_state)], rng.random(len(states)))
+        return np.where(states < 0, -1, np.where(gold >= 0, gold, drawn))
 
     def conditional(self, rows: LogParameters, labels: NDArray[Any]) -> tuple[Array, Array]:
         """Return label probabilities given all other labels, and evidence by item, of ``table``."""
@@ -207,7 +234,8 @@ class ResponseModel(BoundTable):
         channel, _ = self.channel_at(rows)
         pattern = channel.fixed_feature_likelihood(self.tables(rows), self.responses)
         truth = self._truths(rows, pattern, rng)
-        return truth, channel.simulate(self.tables(rows), truth, self.responses, rng)
+        answers = channel.simulate(self.tables(rows), truth, self.responses, rng)
+        return self.classes_of(truth, self.gold, rng), answers
 
     def simulate_table(
         self, rows: LogParameters, rng: np.random.Generator
@@ -215,7 +243,8 @@ class ResponseModel(BoundTable):
         """Draw truths given the known ones and, given them, a table with who spoke drawn anew."""
         channel, _ = self.channel_at(rows)
         truth = self._truths(rows, None, rng)
-        return truth, channel.redraw_fixed_features(self.tables(rows), truth, self.responses, rng)
+        table = channel.redraw_fixed_features(self.tables(rows), truth, self.responses, rng)
+        return self.classes_of(truth, self.gold, rng), table
 
     def _truths(
         self, rows: LogParameters, likelihood: Array | None, rng: np.random.Generator
@@ -225,6 +254,9 @@ class ResponseModel(BoundTable):
         if likelihood is not None:
             possible *= likelihood
         tables, structure = self.label_tables(rows), self.full_structure
+        if self.labels.class_of_state is not None:
+            possible = possible @ self.labels.class_of_state.T
+            return self.labels.simulate(tables, possible, structure, rng)
         truth = self.labels.simulate(tables, possible, structure, rng)
         truth = np.where(self.gold >= 0, self.gold, truth)
         if truth.min(initial=0) < 0:

@@ -55,6 +55,7 @@ class Capabilities:
     independent: bool = False  # responses are independent given the class, by rows of `confusion`
     free_rows: bool = False  # the first parameter has a free row for every rater and class
     redraws: bool = False  # sweeps call `sample_assignments`, although all parameters have counts
+    by_state: bool = False  # likelihoods are of hidden states: `class_of_state` of label priors
     own_chain: bool = False  # `compiled_chain` may return a chain that draws all parameters
     min_sweeps: int = 1  # sweeps per draw, at least, of compiled chains
     # names in `settings` with an entry per rater, which predictions take by name: empty if there

@@ -14,6 +14,7 @@ from numpy.random import Generator
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, normalise
 from bayesfuse.numerics.tables import SMALLEST, draw_shared
+from bayesfuse.parameters.consensus_table import class_given_type
 from bayesfuse.parameters.contract import Support
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.item_log_odds import ItemLogOdds
@@ -117,12 +118,6 @@ class SharedMean(Pool):
 
 ROUNDS, STRIDE = 5, 0.3  # Metropolis steps of the log trust in a sweep, and their size
 LOWEST = -600.0  # least log-odds of a class against the most probable one that weights tell apart
-
-
-def class_given_type(log_consensus: Any, trust: Any, xp: Any = np) -> Any:
-    r"""Return :math:`\rho_{zk} \propto \mu_{zk}^\delta`, classes given a type (types, classes)."""
-    raised = xp.exp(trust * (log_consensus - log_consensus.max(axis=-1, keepdims=True)))
-    return raised / raised.sum(axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True)

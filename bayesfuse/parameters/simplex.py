@@ -16,6 +16,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 
 ALMOST_ONE = 36.0  # log-odds of a probability that is not one in floating point: PyMC's densities
 SMALL = np.finfo(float).tiny ** 0.5  # least probability of starting values
+LEAST_LOG = float(np.log(np.finfo(float).tiny))
 
 
 class RowSupport(Support):
@@ -105,6 +106,7 @@ class CentredLogs(Coordinates):
         return normalise(np.concatenate([value, -value.sum(axis=-1, keepdims=True)], axis=-1))
 
     def write(self, value: Array) -> Array:
+        value = np.maximum(value, LEAST_LOG)  # modes may be on the boundary
         mean = value.sum(axis=-1, keepdims=True) / value.shape[-1]  # .mean() takes twice as long
         return value[..., :-1] - mean
 
@@ -123,7 +125,7 @@ class LogRatios(Coordinates):
         return self.transform.to_log(value)
 
     def write(self, value: Array) -> Array:
-        return self.transform.from_log(value)
+        return self.transform.from_log(np.maximum(value, LEAST_LOG))  # as above
 
     def natural(self, value: Array) -> Array:
         rows = np.where(self.transform.allowed, np.clip(np.exp(value), SMALL, None), 0.0)

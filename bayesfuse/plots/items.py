@@ -26,6 +26,7 @@ from bayesfuse.results.summaries import most_uncertain
 
 NAME = 14  # largest number of letters of the name of an item or class
 MAX_NAMED = 40  # largest number of items of a sequence that are named
+MAX_WITH_GAPS = 100  # of a sequence; gaps between more tiles would be wider than these
 
 
 def plot_labels(
@@ -264,7 +265,7 @@ def plot_sequence(
     shared.draw_bands(above, probability, edges, colours)
     shades = [colours[label] for label in listed(path)]
     above.bar(range(n_items), 0.1, 1.0, bottom=1.04, color=shades, lw=0)
-    strip = "most probable tags" if averaged else "most probable path"
+    strip = "most probable labels" if averaged else "most probable path"
     above.text(edges[0], 1.16, strip, fontsize="small", va="bottom")
     above.set(xlim=edges[[0, -1]], ylim=(0, 1.34), ylabel="posterior probability")
     above.set_yticks([0, 0.5, 1])
@@ -316,7 +317,12 @@ def _tiles(ax: Axes, codes: NDArray[np.float64], edges: NDArray[Any], shades: li
 
     rows = np.arange(len(codes) + 1) - 0.5
     style: dict[str, Any] = {"cmap": ListedColormap(shades), "edgecolors": "white"}
+    is_long = codes.shape[1] > MAX_WITH_GAPS
+    if is_long:
+        style["edgecolors"] = "none"
     masked = np.ma.masked_invalid(codes[::-1])
     ax.pcolormesh(edges, rows, masked, vmin=-0.5, vmax=len(shades) - 0.5, **style)
+    if is_long:
+        ax.hlines(rows[1:-1], *edges[[0, -1]], color="white", lw=1.0)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from bayesfuse.raters.abstaining import Abstaining as Abstaining
     from bayesfuse.raters.base import RaterChannel as RaterChannel
     from bayesfuse.raters.confusion import Confusion as Confusion, OneCoin as OneCoin
-    from bayesfuse.raters.consensus import Consensus as Consensus
+    from bayesfuse.raters.consensus import (
+        Consensus as Consensus,
+        ConsensusOfType as ConsensusOfType,
+    )
     from bayesfuse.raters.firing import Firing as Firing
     from bayesfuse.raters.graded import Graded as Graded
     from bayesfuse.raters.latent_groups import (

@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.random import Generator
+from numpy.typing import ArrayLike
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert
-from bayesfuse.numerics.tables import SMALLEST
 from bayesfuse.parameters.capabilities import Capabilities
+from bayesfuse.parameters.consensus_table import ConsensusTable
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Integers, Structure, Tables
@@ -23,54 +24,19 @@ from bayesfuse.parameters.pool import ConsensusShares
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.raters.consensus_chain import begin_chain
-from bayesfuse.raters.consensus_kernels import count_clean, count_types, expected, likelihood, look
+from bayesfuse.raters.consensus_kernels import (
+    cells_of_types,
+    count_clean,
+    count_types,
+    expected,
+    expected_of_type,
+    likelihood,
+    likelihood_of_type,
+    look,
+)
 
-LEVELS = 0.02, 0.2, 0.4, 0.6, 0.8, 0.95  # of the consensus on a class, even (0) to unanimous (1)
-PAIRS = (0.5, 0.4), (0.65, 0.3), (0.8, 0.17)  # of two that compete; all others share the rest
 COMPETENCE_ROUNDS = 5  # draws of looks, competences and guesses in an interpreted sweep
 MAX_ENTRIES = 4_000_000  # items × types: compiled chains store a weight for each
-
-
-class ConsensusTable:
-    """Consensus rows: one per class and level, three per ordered pair, and clean types."""
-
-    def __init__(self, n_classes: int, pairs: Sequence[Sequence[int]], clean: bool = False) -> None:
-        both = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
-        k, level, pair = np.arange(n_classes), np.arange(len(LEVELS)), np.arange(len(PAIRS))
-        single = [np.repeat(k, len(level)), np.full(n_classes * len(level), -1)]
-        double = np.repeat(both, len(pair), axis=0).T
-        setting = np.tile(level, n_classes), len(level) + np.tile(pair, len(both))
-        self.n_classes = n_classes
-        self.n_clean = n_classes if clean else 0
-        self.types = np.vstack([np.hstack([single, double]), np.hstack(setting)])
-        p = 1 / n_classes + (1 - 1 / n_classes) * np.asarray(LEVELS)
-        others = (1 - p) / max(n_classes - 1, 1)
-        rows = list(zip(p, others, others, strict=True))
-        if len(both):
-            rows += [(one, two, (1 - one - two) / (n_classes - 2)) for one, two in PAIRS]
-        self.values = np.log(rows)
-
-    @cached_property
-    def rows(self) -> Array:
-        """The consensus rows, (types, answers); of clean types, the class is certain."""
-        first, second, setting = self.types
-        p = np.exp(self.values[setting])
-        rows = np.repeat(p[:, 2:], self.n_classes, axis=1)
-        z, paired = np.arange(len(first)), second >= 0
-        rows[z[paired], second[paired]] = p[paired, 1]
-        rows[z, first] = p[:, 0]
-        certain = np.eye(self.n_classes)[: self.n_clean]
-        return np.vstack([rows, np.maximum(certain, SMALLEST)])
-
-    def names(self, classes: NDArray[Any]) -> list[str]:
-        """Return the names of the types: answers and their probability."""
-        text = [str(name) for name in classes.tolist()]
-        share = np.exp(self.values[self.types[2], 0])
-        names = [
-            f"{text[first]}{f'|{text[second]}' if second >= 0 else ''} ({p:.2f})"
-            for (first, second, _), p in zip(self.types.T, share, strict=True)
-        ]
-        return names + [f"{name} (clean)" for name in text[: self.n_clean]]
 
 
 class Consensus(RaterChannel):
@@ -111,7 +77,7 @@ class Consensus(RaterChannel):
     array([0.51, 0.6 , 0.7 , 0.8 , 0.9 , 0.98])
     """
 
-    declared = (
+    declared: tuple[Parameter, ...] = (
         Parameter("share", SIMPLEX, ("class", "type")),
         Parameter("competence", PROBABILITY, ("rater",)),
         Parameter("guess", SIMPLEX, ("rater", "answer")),
@@ -218,14 +184,23 @@ class Consensus(RaterChannel):
         _, competence, guess, log_clean = tables
         by_kind = np.zeros((2, self.n_kinds, tables[0].shape[2]))
         by_class, cells = count_types(*tables, drawn, by_kind, rng, *structure)
-        looked, guessed = look(cells, competence, guess, structure[-1], rng)
+        looked, guessed = self.draw_looks(cells, (competence, guess), structure[-1], rng, priors)
+        counts = by_class, looked, guessed, count_clean(cells, log_clean)
+        return (*counts, by_kind) if self.n_kinds else counts
+
+    @staticmethod
+    def draw_looks(
+        cells: Array, tables: Tables, values: Array, rng: Generator, priors: Any = None
+    ) -> Tables:
+        """Draw who looked and who guessed, with competences and guesses in turn under priors."""
+        competence, guess = tables
+        looked, guessed = look(cells, competence, guess, values, rng)
         for _ in range(COMPETENCE_ROUNDS - 1 if priors else 0):
             competence = draw_dirichlet((priors["competence"] + looked).concentration, rng)
             if "guess" in priors:
                 guess = draw_dirichlet((priors["guess"] + guessed).concentration, rng)
-            looked, guessed = look(cells, competence, guess, structure[-1], rng)
-        counts = by_class, looked, guessed, count_clean(cells, log_clean)
-        return (*counts, by_kind) if self.n_kinds else counts
+            looked, guessed = look(cells, competence, guess, values, rng)
+        return looked, guessed
 
     def confusion(self, tables, n_classes, xp):
         """Return the mean of the types' rows within every class."""
@@ -273,4 +248,95 @@ class Consensus(RaterChannel):
         clean_type = types[responses.item] - (share.shape[1] - clean.shape[1])
         at = np.flatnonzero(clean_type >= 0)
         rows[at] = clean[responses.rater[at], clean_type[at]]
+        return invert(rows.cumsum(axis=1), rng.random(len(rows)))
+
+
+class ConsensusOfType(Consensus):
+    r"""As :class:`Consensus`, for a label prior over the types: :class:`bayesfuse.build.TypeChain`.
+
+    .. math:: p(x_n \mid z_n = z) = \prod_m
+        \left(a_m \mu_{z x_{nm}} + (1 - a_m)\, g_{m x_{nm}}\right)
+
+    Parameters
+    ----------
+    competence, guess, pairs : as of :class:`Consensus`
+    shares : array-like, shape (classes, types), optional
+        Shares of types within classes, by which "confusion", "sensitivity" and "specificity"
+        average the rows of types. Default: those of types that are equally frequent.
+
+    Examples
+    --------
+    >>> import numpy as np, bayesfuse as bf
+    >>> channel = bf.build.ConsensusOfType(competence=np.array([0.9, 0.5]))
+    >>> channel.parameters["competence"]
+    array([0.9, 0.5])
+    """
+
+    declared = Consensus.declared[1:3]
+    likelihood_kernel = staticmethod(likelihood_of_type)
+    expected_kernel = staticmethod(expected_of_type)
+    capabilities = Capabilities(redraws=True, by_state=True, by_rater=())
+
+    def __init__(
+        self,
+        competence: Any,
+        guess: Any = None,
+        *,
+        pairs: Sequence[Sequence[int]] = (),
+        shares: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(None, competence, guess, pairs=pairs)
+        del self.parameters["share"]
+        self.shares = None if shares is None else np.asarray(shares, dtype=float)
+
+    def settings(self):
+        shares = {} if self.shares is None else {"shares": self.shares.tolist()}
+        return super().settings() | shares
+
+    def structure(self, responses: Responses, gold: Integers) -> Structure:
+        table = self.dictionary(responses.n_classes)
+        start, cell = responses.start, responses.cell
+        return start, cell, gold, table.class_of_type(), table.types, table.values
+
+    def expand(self, log_rows, n_classes, xp):
+        log_competence, *guess = log_rows
+        even = xp.zeros((log_competence.shape[0], n_classes)) - math.log(n_classes)
+        return log_competence, guess[0] if guess else even
+
+    def collapse(self, counts):
+        return counts if "guess" in self.parameters else counts[:1]
+
+    def sample_counts(self, tables, drawn, structure, rng, priors=None):
+        cells = cells_of_types(drawn, tables[1].shape, *structure)
+        return self.draw_looks(cells, tables, structure[-1], rng, priors)
+
+    def shares_of_types(self, n_classes: int) -> Array:
+        """Return the shares of types within classes, (classes, types)."""
+        if self.shares is not None:
+            return self.shares
+        by_class = self.dictionary(n_classes).class_of_type().T
+        return by_class / by_class.sum(axis=1, keepdims=True)
+
+    def confusion(self, tables, n_classes, xp):
+        log_share = np.log(self.shares_of_types(n_classes))
+        clean = xp.zeros((tables[0].shape[0], 0, n_classes))
+        return super().confusion((log_share[None], *tables, clean), n_classes, xp)
+
+    def same_mistake(self, tables, first, second):
+        n_raters, n_classes = tables[1].shape
+        log_share, clean = (
+            np.log(self.shares_of_types(n_classes)),
+            np.zeros((n_raters, 0, n_classes)),
+        )
+        return super().same_mistake((log_share[None], *tables, clean), first, second)
+
+    def types(self, tables, probability, structure):
+        return probability
+
+    def simulate(self, tables, truth, responses, rng):
+        competence, guess = map(np.exp, tables)
+        all_rows = self.dictionary(responses.n_classes).rows
+        rows = all_rows[truth[responses.item] % len(all_rows)]
+        looks = rng.random(responses.n_responses) < competence[responses.rater, 0]
+        rows = np.where(looks[:, None], rows, guess[responses.rater])
         return invert(rows.cumsum(axis=1), rng.random(len(rows)))

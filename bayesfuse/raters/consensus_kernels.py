@@ -227,3 +227,47 @@ def expected(log_share, log_competence, log_guess, log_clean, labels, *structure
     )
     looked, guessed = look(cells, log_competence, log_guess, structure[-1], None)
     return by_class, looked, guessed, count_clean(cells, log_clean)
+
+
+@kernel
+def likelihood_of_type(log_competence, log_guess, start, cell, gold, class_of_type, types, values):
+    """Return p(responses, known class | type), (items, types), and the rows' log scale."""
+    n_classes, n_types = log_guess.shape[1], types.shape[1]
+    no_clean = np.empty((log_guess.shape[0], 0, n_classes))
+    table = prepare(log_competence, log_guess, no_clean, values)
+    weight, lead = np.empty((1, n_types)), np.empty((n_classes + 1, 2 * values.shape[0]))
+    product, log_scale = np.empty((gold.size, n_types)), np.empty(gold.size)
+    for n in range(gold.size):
+        log_scale[n] = weigh(weight, lead, table, cell, start[n], start[n + 1], types)
+        for z in range(n_types):
+            product[n, z] = weight[0, z]
+            if gold[n] >= 0:
+                product[n, z] *= class_of_type[z, gold[n]]
+    return product, log_scale
+
+
+@kernel
+def cells_of_types(drawn, shape, start, cell, gold, class_of_type, types, values):
+    """Count responses as :func:`note` does, given types (items,) or their weights (items, types).
+
+    ``shape`` holds the numbers of raters and classes; types may be numbered on from ``types``.
+    """
+    n_types, n_settings = types.shape[1], values.shape[0]
+    cells = np.zeros((shape[0] * shape[1], 3 * n_settings))
+    for n in range(gold.size):
+        responses = start[n], start[n + 1], cell
+        if drawn.ndim == 1:
+            z = np.int64(drawn[n]) % n_types
+            note(1.0, z, responses, types, cells, n_settings, shape[1])
+        else:
+            for z in range(n_types):
+                if drawn[n, z] > 0.0:
+                    note(drawn[n, z], z, responses, types, cells, n_settings, shape[1])
+    return cells
+
+
+@kernel
+def expected_of_type(log_competence, log_guess, weight, *structure):
+    """Count looks and guesses expected at weights of types (items, types)."""
+    cells = cells_of_types(weight, log_guess.shape, *structure)
+    return look(cells, log_competence, log_guess, structure[-1], None)

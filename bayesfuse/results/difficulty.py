@@ -133,7 +133,7 @@ def _types(
         at = divmod(int(one), n_draws)
         rows = observation.rows({name: drawn[at] for name, drawn in values.items()})
         if labels is None:
-            probability = observation.marginal(rows).probability
+            probability = observation.marginal_of_states(rows).probability
         else:
             probability = observation.conditional(rows, labels[at])[0]
         tables = observation.tables(rows)

@@ -83,13 +83,14 @@ def draw_all(
 ) -> NDArray[Any]:
     """Draw the labels of all items (number, items), one draw for each point."""
     prior, responses = observation.labels, observation.responses
-    structure, now = observation.full_structure, None
+    structure = observation.full_structure
+    now: Any = None
     labels = np.empty((number, responses.n_items), dtype=smallest_integer(responses.n_classes))
     for row, rows in zip(labels, points, strict=True):
         likelihood = observation.by_item(observation.likelihood(rows)[0])
         for _ in range(BETWEEN if prior.capabilities.moves_labels else 1):
             now = prior.draw(observation.label_tables(rows), likelihood, structure, rng, now)
-        row[:] = now
+        row[:] = observation.classes_of(now, observation.gold, rng)
         if row.min(initial=0) < 0:
             observation.require_possible_at(rows)
     return labels

@@ -72,8 +72,8 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     )
     if labels.min() < 0:
         observation.require_possible_at(rows)
-    responses = observation.responses
-    names = observation.by_item(responses.classes[labels])
+    responses, gold = observation.responses, observation.table_gold
+    names = observation.by_item(responses.classes[np.where(gold >= 0, gold, labels)])
     how = {"method": observation.labels.words.decoding}
     return xr.DataArray(names, {"item": responses.items}, ("item",), name="label", attrs=how)
 

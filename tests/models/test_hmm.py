@@ -182,3 +182,44 @@ def test_coupling_of_unequal_weights_against_quadrature():
     found = [draws.values, (draws.values - mean) ** 2]
     for values, exact in zip(found, (mean, density @ (c - mean) ** 2), strict=True):
         assert abs(values.mean() - exact) < 4 * float(az.mcse(values))
+
+
+@pytest.fixture(scope="module")
+def night():
+    rng = np.random.default_rng(1)
+    truth = np.repeat(rng.integers(0, 3, 30), 20)  # stages that last
+    hard = np.repeat(rng.random(60) < 0.3, 10)  # stretches on which raters tend to one error
+    wrong = rng.random((600, 5)) < np.where(hard, 0.45, 0.03)[:, None]
+    answers = (truth[:, None] + wrong) % 3
+    return bf.Responses.from_matrix(answers), sequences_of([300, 300]), truth
+
+
+def test_raters_who_err_together_have_types(night):
+    """And those whose errors are independent given the class have confusion matrices."""
+    responses, sequences, truth = night
+    assert "persistence" in HiddenMarkov(responses, sequences).named_vars
+    table = bf.datasets.simulate_responses(
+        truth, 5, 3, accuracy=(0.55, 0.65), random_seed=1
+    ).responses
+    assert "transition" in HiddenMarkov(table, sequences).named_vars
+    with pytest.raises(bf.errors.ModelError, match="no priors of classes"):
+        HiddenMarkov(responses, sequences, raters="types", transition_prior=2.0)
+
+
+def test_results_of_types_in_sequence_are_of_classes(night):
+    responses, sequences, _ = night
+    gold = {3: 2, 4: 0}
+    model = HiddenMarkov(responses, sequences, raters="types", gold=gold)
+    result = bf.sample(model, 5, tune=5, chains=2, random_seed=1, progressbar=False, quiet=True)
+    labels = bf.label_probabilities(result)
+    assert dict(labels.sizes) == {"item": 600, "class": 3}
+    assert_close(labels.sum("class").values, np.ones(600), "probabilities")
+    for item, label in gold.items():
+        assert float(labels.sel(item=item, **{"class": label})) == 1.0
+        assert bf.decode(result, model).sel(item=item) == label
+        assert np.all(bf.draw_labels(result, draws=10).sel(item=item) == label)
+    assert set(np.unique(bf.draw_labels(result, draws=10))) == {0, 1, 2}
+    hard = bf.decisions.difficulty(result, model, draws=2)
+    assert np.all(hard["low"] <= hard["high"])
+    new = bf.predict(result, responses.take(np.arange(10)), sequences=sequences_of([10]))
+    assert_close(bf.label_probabilities(new).sum("class").values, np.ones(10), "predicted")

@@ -129,6 +129,15 @@ def test_a_sequence_in_its_order():
     refused(r"one of \['first', 'last'\].*Got: 'third'", plots.plot_sequence, point, model, "third")
 
 
+@pytest.mark.parametrize(("n_items", "has_gaps"), [(80, True), (160, False)])
+def test_tiles_of_long_sequences_have_no_gaps(n_items, has_gaps):
+    """White gaps between a thousand tiles would be wider than these."""
+    responses = bf.Responses.from_matrix(np.repeat([[0, 0], [1, 1]], n_items // 2, axis=0))
+    model = HiddenMarkov(responses, bf.Sequences.from_lengths([n_items]))
+    _, below = plots.plot_sequence(bf.find_map(model), model)
+    assert (len(below.collections[0].get_edgecolor()) > 0) == has_gaps
+
+
 QUIET = {"progressbar": False, "quiet": True, "log_likelihood": False, "random_seed": 1}
 
 
