@@ -25,6 +25,7 @@ from bayesfuse.results.contents import (
     named,
     observed_rows,
     of_all_draws,
+    require_result,
     require_rows,
     responses_of,
     stored as stored_variable,
@@ -70,6 +71,7 @@ def abilities(result: xr.DataTree) -> xr.Dataset:
     draws. Labelling functions have ``accuracy`` alone, the precision where they fire. Results
     without joint draws of the labels (of ``bf.find_map``, of counts) have the parameters instead.
     """
+    result = require_result(result)
     if "posterior" in result.children and schema.ABILITIES in result["posterior"].attrs:
         return all_draws(result)
     if not has_joint_draws(result):
@@ -328,6 +330,7 @@ def _of_parameters(result: xr.DataTree) -> xr.Dataset:
     draws, rows = all_draws(result), observed_rows(result)
     confusion, sensitivity = named(draws, "confusion"), named(draws, "sensitivity")
     has_labels = rows is not None and schema.LABEL_POSTERIOR in result.children
+    has_labels = has_labels and of_all_draws(result)
     if has_labels and (is_of_rules(result) or (confusion is None and sensitivity is None)):
         return _expected(result)
     classes = class_names(result)

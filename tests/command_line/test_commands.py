@@ -339,7 +339,7 @@ def test_grades_have_an_order(folder, asked, capsys):
 
 
 def test_too_little_time_is_said(folder, capsys, monkeypatch):
-    monkeypatch.setattr(schedule.Schedule, "size", lambda *_: None)
+    monkeypatch.setattr(schedule.Schedule, "left", lambda *_: -1.0)
     assert main(FILMS) == 0
     printed = capsys.readouterr()
     assert printed.err.startswith("bayesfuse: Fitting a model takes longer")

@@ -162,14 +162,14 @@ def test_what_a_result_lacks_is_said(fits):
     for use in calls.values():
         refused("Got: ", use, empty, model)
     point = bf.find_map(model)
-    draws = ("summary", "report", "align_labels", "common_units", *OF_LABEL_DRAWS)
+    draws = ("summary", "align_labels", "common_units", *OF_LABEL_DRAWS)
     for name in draws:
         refused(r"bf\.sample .* Got: ", calls[name], point, model)
     for name in set(calls) - set(draws):
         assert calls[name](point, model) is not None
     bare = result.copy()
     del bare["constant_data"]
-    for name in ("switching", "plot_confusion", "report"):
+    for name in ("switching", "plot_confusion"):
         refused("groups? constant_data", calls[name], bare, model)
 
 
