@@ -8,8 +8,9 @@ are named.
 from bayesfuse.decisions.error_traits import error_traits
 from bayesfuse.decisions.labels_needed import labels_needed
 from bayesfuse.decisions.next_items import accept_labels, errors_after, next_items
+from bayesfuse.decisions.position_bias import position_bias
 from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters
-from bayesfuse.decisions.select_panel import position_bias, select_panel
+from bayesfuse.decisions.select_panel import select_panel
 from bayesfuse.decisions.value_of_response import value_of_response
 from bayesfuse.results.difficulty import difficulty
 from bayesfuse.results.item_grades import item_grades

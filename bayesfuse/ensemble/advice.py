@@ -14,10 +14,11 @@ from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.candidates import GRADED, candidates, with_sources
+from bayesfuse.ensemble.candidates import candidates, with_sources
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.fits import NO_TIME, Fits
 from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.members import GRADED
 from bayesfuse.ensemble.narrative import SURE, advice
 from bayesfuse.errors import QuickAnswerWarning, warn
 from bayesfuse.priors import IDENTIFIED

@@ -1,29 +1,42 @@
-"""Select the models that suit a table, and write them as a user would."""
+"""Select the models that suit a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 
-import bayesfuse.models
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.graph import as_graph
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.evidence import LEAST_WEIGHT, Evidence
 from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.ensemble.schedule import CHAINS, Schedule, draws_of_large
+from bayesfuse.ensemble.members import (
+    CHAIN,
+    CHAIN_POOLED,
+    CHAIN_TYPES,
+    FEW_VOTES,
+    GRADED,
+    GRAPH,
+    GRAPH_TYPES,
+    GROUPS,
+    INDEPENDENT,
+    ITEMS,
+    KNOWN,
+    LEAST_VOTES,
+    ONE_ACCURACY,
+    OTHERS,
+    RULES,
+    SEQUENCE_VOTES,
+    SPAN_VOTES,
+    TAGS,
+    UNPOOLED,
+    Candidate,
+)
+from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.priors import IDENTIFIED
-from bayesfuse.pymc.model import LabelModel
-
-LEAST_VOTES, FEW_VOTES, SEQUENCE_VOTES, RULE_VOTES = 0.01, 0.05, 0.2, 0.25
-SPAN_VOTES, MANY_VOTES = 0.4, 0.5
-"""Weights of vote shares beside models of independent errors, of people, of sequences, of rules, of
-spans, and an overconfident one."""
 
 STRONG = 1.5, 2.0  # couplings that are tried, as multiples of the critical one
 
@@ -31,184 +44,9 @@ RESPONSES_PER_SECOND, MIN_PART = 10_000, 10_000
 """Responses that models are fitted to in a second of the time limit, and at least: the labels of
 other items are predicted."""
 
-TYPE_DRAWS = 250, 50  # draws of the variational fits of item types, of large tables at least
 DRAFT = {"draws": 60, "iterations": 50, "tolerance": 1e-5}
 DRAFT_ON_GRAPHS = DRAFT | {"draws": 4}  # labels on graphs take long
 """Settings of fits in seconds, where sampling may take too long."""
-
-KNOWN, BY_ITEM = ("gold",), ("gold", "covariates")
-"""Keywords of every model, and of models of independent items."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A model that may be fitted: its name in the answer, its class, and the reason in words.
-
-    ``inputs_used`` are the arguments of ``bf.fuse`` that it takes, and ``options`` its others.
-    ``votes`` is the weight of vote shares beside the model, ``sweeps`` are the most draws and
-    tuning steps of a chain, and ``start`` is their initialisation. With ``settings``, those of a
-    variational fit, it is not sampled. A ``draft`` stands for models that take too long.
-    """
-
-    name: str
-    model: str
-    why: str
-    inputs_used: tuple[str, ...] = BY_ITEM
-    options: Mapping[str, Any] = field(default_factory=dict)
-    votes: float = 0.0
-    sweeps: tuple[int, int] = (250, 200)
-    start: str = "moments"
-    settings: Mapping[str, Any] | None = None
-    draft: bool = False
-
-    def within(self, draws: int | None, n_responses: int) -> Candidate:
-        """Return the same with at most so many draws of each of four chains, or in all."""
-        most, tune = self.sweeps
-        settings = self.settings
-        if settings is not None:
-            of_table = draws_of_large(settings["draws"], TYPE_DRAWS[1], n_responses)
-            settings = {**settings, "draws": min(CHAINS * (draws or most), of_table)}
-        return replace(self, sweeps=(min(draws or most, most), tune), settings=settings)
-
-    @property
-    def tabulates(self) -> bool:
-        """Whether building it may take long, for a table of the constants of a coupling."""
-        return self.options.get("edges") == "given" and "trust" not in self.options
-
-    def build(self, inputs: Inputs) -> LabelModel:
-        """Return the model."""
-        arguments = {name: getattr(inputs, name) for name in self._arguments_of(inputs)}
-        build: type[LabelModel] = getattr(bayesfuse.models, self.model)
-        return build(inputs.responses, **self.options, **arguments)
-
-    def code(self, inputs: Inputs) -> str:
-        """Return the call that makes it, as a user would write it."""
-        options = [f"{name}={value!r}" for name, value in self.options.items()]
-        arguments = [f"{name}={name}" for name in self._arguments_of(inputs)]
-        return f"{self.model}({', '.join(['responses', *options, *arguments])})"
-
-    def _arguments_of(self, inputs: Inputs) -> list[str]:
-        return [name for name in self.inputs_used if getattr(inputs, name) is not None]
-
-
-LEVELS = {"consensus": "levels"}
-ITEMS = [
-    Candidate(
-        name, "ItemTypes", why, BY_ITEM, options, FEW_VOTES, settings={"draws": TYPE_DRAWS[0]}
-    )
-    for name, why, options in (
-        (
-            "consensus",
-            "items differ in difficulty, and raters look or guess in their own way",
-            LEVELS,
-        ),
-        ("even guesses", "the same, where guesses prefer no class", LEVELS | {"guesses": "even"}),
-        (
-            "clean items",
-            "the same as the first, beside items on which raters only err in their own ways",
-            LEVELS | {"clean": True},
-        ),
-        ("competing classes", "the same as the first, where two classes may compete", {}),
-    )
-]
-"""Models of labels by people, which have the best labels on real crowds."""
-
-GROUPS = Candidate(
-    "groups",
-    "LatentGroup",
-    "raters share a source",
-    ("groups", *BY_ITEM),
-    # agreement may also mean that these raters are right more often, which is not identified
-    votes=MANY_VOTES,
-)
-GRADED = Candidate(
-    "graded",
-    "DawidSkene",
-    "classes are ordered, and raters have thresholds",
-    options={"raters": "graded", "pooled": True},
-    votes=FEW_VOTES,
-)
-INDEPENDENT = Candidate(
-    "independent errors",
-    "DawidSkene",
-    "the errors of raters are independent given the class",
-    options={"pooled": True},
-    votes=LEAST_VOTES,  # an error shared by all raters is not observable
-)
-ONE_ACCURACY = replace(
-    INDEPENDENT,
-    name="independent errors, one accuracy",
-    why="errors are independent, and a rater is right equally often on items of all classes",
-    options={"raters": "coin"},
-)
-UNPOOLED = replace(
-    INDEPENDENT,
-    name="independent errors, unpooled",
-    why="errors are independent, and the accuracies of raters vary freely",
-    options={},
-)
-OTHERS = Candidate(
-    "Dawid–Skene",
-    "DawidSkene",
-    "takes silence and stated probabilities; overconfident, unlike vote shares",
-    votes=MANY_VOTES,
-)
-RULES = Candidate(
-    "labelling functions",
-    "LabellingFunctions",
-    "sources are silent on most items and know one label each",
-    inputs_used=KNOWN,
-    options={"odds": 5.0},  # where rules rarely overlap, this prior determines their accuracy
-    votes=RULE_VOTES,
-)
-CHAIN = Candidate(
-    "sequences",
-    "HiddenMarkov",
-    "items are in sequence, and raters are independent",
-    ("sequences", *BY_ITEM),
-)
-CHAIN_TYPES = replace(
-    CHAIN,
-    name="types in sequence",
-    why="the difficulty of an item, and what raters see in it, is that of the item before or new",
-    inputs_used=("sequences", *KNOWN),
-    options={"raters": "types"},
-    votes=FEW_VOTES,
-    sweeps=(60, 40),
-    start="majority",
-)
-CHAIN_POOLED = replace(
-    CHAIN,
-    name="sequences, pooled",
-    why="items are in sequence; raters are alike unless their responses differ",
-    options={"pooled": True},
-)
-TAGS = Candidate(
-    "tags alone",
-    "DawidSkene",
-    "the order is not used, which is better where raters miss or shift whole spans",
-    inputs_used=KNOWN,
-)
-GRAPH = [
-    Candidate(
-        f"graph, edges {edges}",
-        "MarkovRandomField",
-        f"neighbours are alike, and edges {how} on the labels",
-        ("graph", *KNOWN),
-        options={"edges": edges},
-    )
-    for edges, how in (("given", "do not depend"), ("drawn", "depend"))
-]
-GRAPH_TYPES = [
-    replace(
-        candidate,
-        name=f"{candidate.name}, item types",
-        why=f"{candidate.why}; raters make the same errors on some items",
-        options={**candidate.options, "raters": "types"},
-        start="majority",
-    )
-    for candidate in GRAPH
-]
 
 
 @dataclass(frozen=True)

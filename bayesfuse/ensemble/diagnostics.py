@@ -17,9 +17,9 @@ from bayesfuse.checks import (
     neighbour_agreement,
     runs,
 )
-from bayesfuse.ensemble.candidates import RULES
 from bayesfuse.ensemble.fits import Fits, Session
 from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.members import RULES
 from bayesfuse.ensemble.narrative import Finding
 from bayesfuse.ensemble.schedule import Schedule, draws_of_large
 from bayesfuse.errors import InapplicableError, warn

@@ -11,15 +11,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesfuse.ensemble.candidates import (
-    Candidate,
-    Selection,
-    drafts,
-    has_rivals,
-    sample_items,
-)
+from bayesfuse.ensemble.candidates import Selection, drafts, has_rivals, sample_items
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.members import Candidate
 from bayesfuse.ensemble.schedule import CHAINS, DRAWING, MIN_DRAWS, Progress, Schedule, Size
 from bayesfuse.errors import (
     CollapseWarning,

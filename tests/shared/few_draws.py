@@ -10,7 +10,7 @@ import pytest
 def few_draws():
     """Let ``bf.fuse`` take few draws and replications, and no run that times them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bayesfuse.ensemble.candidates.Candidate.within", _shortened)
+        patch.setattr("bayesfuse.ensemble.members.Candidate.within", _shortened)
         patch.setattr("bayesfuse.ensemble.schedule.Schedule._room", lambda *_: (1000.0, 1000.0))
         patch.setattr("bayesfuse.ensemble.diagnostics.REPLICATED", (20, 20))
         yield patch
