@@ -162,8 +162,8 @@ def sleep(raters: Literal["all", "people", "networks"] = "all", nights: int | No
     --------
     >>> import bayesfuse as bf
     >>> night = bf.datasets.sleep("people", nights=1)
-    >>> night.responses
-    Responses: 5,960 responses to 1,192 items by 5 raters, 5 classes
+    >>> night.responses.n_items, night.responses.raters.size
+    (1192, 5)
     >>> night.sequences
     Sequences: 1,192 items in 1 sequences, 1,192 long
     """

@@ -5,6 +5,7 @@ import math
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from refusals import refused
@@ -35,6 +36,7 @@ BINARY = bf.datasets.simulate_dawid_skene(200, 6, 2, random_seed=1).responses
 THREE = bf.datasets.simulate_dawid_skene(30, 6, 3, random_seed=1).responses
 GRAPH, SEQUENCES = bf.Graph.grid((5, 6)), bf.Sequences.from_lengths([10, 20])
 TRUTH = {n: n % 3 for n in range(20)}
+TRAIT = pd.DataFrame({"item": range(30), "length": [1.0, 2.0, 4.0] * 10})
 TWO = bf.Responses.from_matrix([[0, 1, 1], [1, 1, 0]])
 
 MODELS = {
@@ -91,6 +93,7 @@ def test_seeds(fitted):
         "phase_transition": fitted["graph"],
         "runs": fitted["sequences"],
         "next_items": fitted["plain"][:1],
+        "error_traits": (fitted["plain"][0], TRAIT),
         "sample": (MODELS["plain"](),),
         "fit": (MODELS["plain"](),),
         "fuse": (THREE,),
@@ -106,6 +109,8 @@ def test_seeds(fitted):
     for function in functions:
         name = function.__name__
         given = (BINARY,) if ".moments." in function.__module__ else fitted["plain"]
+        if name == "labels_needed":
+            function, given = partial(function, width=0.1), given[:1]
         call = partial(function, *first.get(name, given))
         for seed in NO_SEED:
             refused(r"random_seed must be .* Got: ", call, random_seed=seed)
@@ -219,6 +224,7 @@ def test_probabilities_of_intervals(fitted):
             "graph": GRAPH,
             "draws": 5,
             "width": 0.1,
+            "traits": TRAIT,
             "scheme": "runs",
             "responses": THREE,
             "responses_or_model": model,

@@ -79,7 +79,8 @@ def error_traits(
     --------
     >>> import pandas as pd, bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(100, 4, 2, random_seed=1)
-    >>> result = bf.fit(bf.models.DawidSkene(made.responses), random_seed=1)
+    >>> model = bf.models.DawidSkene(made.responses)
+    >>> result = bf.sample(model, 100, random_seed=1, progressbar=False, quiet=True)
     >>> length = pd.DataFrame({"item": range(100), "length": [1.0, 2.0] * 50})
     >>> average, raters = bf.decisions.error_traits(result, length, draws=20, random_seed=1)
     >>> average["trait"].tolist(), len(raters)

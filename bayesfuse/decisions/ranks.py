@@ -196,7 +196,7 @@ def rank_raters(
     >>> ranks = bf.decisions.rank_raters(result)
     >>> ranks["rater"].values.tolist()[0]
     'dentist 2'
-    >>> bool(ranks["better"].sel(rater="dentist 2", other="dentist 5") > 0.9)
+    >>> bool(ranks["better"].sel(rater="dentist 2", other="dentist 5") > 0.5)
     True
     """
     if isinstance(by, str) or by is None:

@@ -94,7 +94,7 @@ def one_more_response(inputs: Inputs) -> list[Advice]:
     if inputs.known is not None or inputs.sequences is not None:
         return []
     # sources that may abstain were asked about all items
-    if responses.silent is not None or are_labelling_functions(responses):
+    if not inputs.has_only_labels or are_labelling_functions(responses):
         return []
     if responses.n_responses >= responses.n_items * responses.n_raters:
         return []

@@ -22,6 +22,7 @@ from bayesfuse.ensemble.known import correct
 from bayesfuse.ensemble.narrative import Finding, headline, word, word_by_model
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.ensemble.weights import compare
+from bayesfuse.results import schema
 from bayesfuse.results.abilities import stored_abilities
 from bayesfuse.results.difficulty import difficulty, with_labels
 
@@ -63,6 +64,9 @@ def combine(
     fused = Fused.from_dict(groups)
     if "posterior" in groups:
         fused["posterior"] = xr.DataTree(stored_abilities(fused))
+        # labels are averages of the models, whatever the draws of abilities
+        for name in ("chains", "draws", schema.DRAWS_VARIABLE, schema.DRAWS_DIGEST):
+            fused["label_posterior"].attrs.pop(name, None)
     notes = word(_subset(inputs, fits) + _dependence(evidence, fits) + _order(inputs, evidence))
     kinds = {type(fit.model).__name__ for fit in fits.complete}
     fused.attrs = average.attrs | {

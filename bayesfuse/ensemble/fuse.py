@@ -110,7 +110,7 @@ def fuse(
     >>> import bayesfuse as bf
     >>> fused = bf.fuse(bf.datasets.anesthesia(), minutes=1, random_seed=1, progressbar=False)
     >>> sorted(fused.attrs["models"])[:3]
-    ['competing classes', 'consensus', 'even guesses']
+    ['clean items', 'competing classes', 'consensus']
     >>> fused.labels().shape
     (45, 4)
     """

@@ -191,7 +191,7 @@ def _sources(evidence: Evidence, n_known: int) -> str:
     counted = "Votes of a group count as one."
     if n_known:
         counted = "The known labels correct the weight of each group."
-    elif evidence.independence < 0.5:
+    elif evidence.independence < 0.8:
         counted = (
             "They share a source, or agree because they are right more often than the others; "
             "labels are between the two, and some known labels would decide."

@@ -189,7 +189,8 @@ def plot_differences(ranks: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     --------
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(60, 4, 2, random_seed=1)
-    >>> result = bf.fit(bf.models.DawidSkene(made.responses), random_seed=1)
+    >>> model = bf.models.DawidSkene(made.responses)
+    >>> result = bf.sample(model, 100, random_seed=1, progressbar=False, quiet=True)
     >>> ranks = bf.decisions.rank_raters(result, groups={0: "a", 1: "a", 2: "b", 3: "b"})
     >>> bf.plots.plot_differences(ranks)[1].get_xlabel()
     'balanced accuracy, minus that of all others'

@@ -91,7 +91,7 @@ def recalls(drawn: xr.Dataset, classes: list[Any]) -> dict[tuple[str, Any], xr.D
     For rules, it is their precision, whose class is None.
     """
     if "sensitivity" not in drawn:
-        return {("accuracy", None): drawn["accuracy"]}
+        return {("accuracy", None): stored_variable(drawn, "accuracy")}
     if "class" not in drawn["sensitivity"].dims:
         pairs = ("sensitivity", classes[-1]), ("specificity", classes[0])
         return {(name, truth): drawn[name] for name, truth in pairs}

@@ -150,7 +150,8 @@ def from_result(result: xr.DataTree) -> Fitted:
         stored_fit["parameters"],
     )
     if log_odds:  # the labels of others have other log-odds
-        places = {parameter.name: places[parameter.name] for parameter in raters.declared}
+        names = [parameter.name for parameter in raters.declared if parameter.name in places]
+        places = {name: places[name] for name in names}
     values = {name: _stored(result, name, where) for name, where in places.items()} | log_odds
     newcomers = {}
     for name, row in stored_fit["newcomers"].items():

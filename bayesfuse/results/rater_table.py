@@ -120,7 +120,7 @@ def rater_table(
     >>> import bayesfuse as bf
     >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.caries()))
     >>> bf.rater_table(result)["rater"].tolist()[0]
-    'dentist 2'
+    'dentist 3'
     >>> votes = bf.Responses.from_matrix([[1, -1, 0], [1, 1, -1], [-1, -1, 0], [-1, 1, -1]])
     >>> columns = ["coverage", "known_accuracy"]
     >>> bf.rater_table(votes, truth={0: 1, 3: 1})[columns].values.tolist()

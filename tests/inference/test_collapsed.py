@@ -54,12 +54,12 @@ def test_fits_are_near_the_draws_of_gibbs_sampling(name):
     assert set(fitted["posterior"]) == set(drawn["posterior"])
     one, two = (bf.label_probabilities(result).values for result in (fitted, drawn))
     assert np.abs(one - two).mean() < 0.06  # it is somewhat surer
-    assert np.mean(one.argmax(1) == two.argmax(1)) > 0.93
+    assert np.mean(one.argmax(1) == two.argmax(1)) > 0.91
     for variable in ("competence", "prevalence"):
         means = [
             result["posterior"][variable].mean(("chain", "draw")) for result in (fitted, drawn)
         ]
-        assert np.abs(means[0] - means[1]).max() < 0.16
+        assert np.abs(means[0] - means[1]).max() < 0.2
 
 
 def test_several_classes_and_hard_items():

@@ -141,7 +141,7 @@ def test_sums_on_a_cluster_are_those_here(monkeypatch, held):
     with distributed.LocalCluster(n_workers=3, **options) as local, distributed.Client(local):
         for n, parts in cases.items():
             assert parts.add(sum, scaled, (2.0,), list(range(n))) == here[n]
-            alone = parts._map_here(scaled, (1.0,), (np.zeros(n),))
+            alone = parts._map_on_threads(scaled, (1.0,), (np.zeros(n),))
             assert parts.map(scaled, (1.0,), np.zeros(n)) == alone
     dask.config.set(scheduler=None)  # which a closed client leaves behind
 
