@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.numerics.kernels import Array
+from bayesfuse.inference import em
+from bayesfuse.numerics.kernels import TINY, Array
 from bayesfuse.numerics.rows import invert
 from bayesfuse.numerics.threads import check
+from bayesfuse.observation import LogParameters, through_matrices
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import diagonal
 
 REPLICATES, STEPS = 8, 10
@@ -30,15 +32,17 @@ def error_correlation(
     is the standard deviation of these; one wrong response more or less may have been a shared one,
     so it is no less than its share of them.
     """
-    shares, rows = _refitted(responses, responses.label, shares, rows)
-    products, _, wrong = _product_sum(responses, responses.label, shares, rows, rng)
+    start = {"prevalence": shares, "confusion": rows}
+    log_rows = {name: np.log(np.maximum(values, TINY)) for name, values in start.items()}
+    labels, log_rows = _refitted(responses, log_rows)
+    products, _, wrong = _product_sum(responses, labels, log_rows, rng)
     replicated, scales = [], []
     for _ in range(REPLICATES):
         check()
-        truth = _drawn(_labels(responses, responses.label, shares, rows), rng)
-        answers = _drawn(rows[responses.rater, truth[responses.item]], rng)
-        again = _refitted(responses, answers, shares, rows)
-        product, size, _ = _product_sum(responses, answers, *again, rng)
+        truth = _drawn(labels, rng)
+        cells = np.exp(log_rows["confusion"])[responses.rater, truth[responses.item]]
+        table = responses.relabelled(_drawn(cells, rng))
+        product, size, _ = _product_sum(table, *_refitted(table, log_rows), rng)
         replicated.append(product)
         scales.append(size)
     size = max(float(np.mean(scales)), 1e-12)
@@ -47,63 +51,39 @@ def error_correlation(
     return excess / size, math.hypot(error, 1.0 / (1.0 + wrong))
 
 
-def _refitted(
-    responses: Responses, answers: NDArray[Any], shares: Array, rows: Array
-) -> tuple[Array, Array]:
-    """Return class shares and confusion matrices after EM steps of their posterior means."""
-    n_classes = len(shares)
-    weight = responses.multiplicity[responses.item].astype(float)
-    code = responses.rater.astype(np.int64) * n_classes + answers
+def _refitted(responses: Responses, log_rows: LogParameters) -> tuple[Array, LogParameters]:
+    """Return label probabilities (items, classes) and log rows after EM steps from log rows.
+
+    Steps are to posterior means: modes of sparse rows lie on the boundary, where nothing is shared.
+    """
+    observation = through_matrices(responses, np.full(responses.n_items, -1))
+    rows = np.tile(diagonal(responses.n_classes), (responses.n_raters, 1, 1))
+    priors = {"prevalence": Dirichlet(np.ones(responses.n_classes)), "confusion": Dirichlet(rows)}
     for _ in range(STEPS):
-        labels = _labels(responses, answers, shares, rows)
-        shares = 1.0 + responses.multiplicity @ labels
-        counts = [
-            np.bincount(code, weight * labels[responses.item, k], rows.shape[0] * n_classes)
-            for k in range(n_classes)
-        ]  # of answers by rater, for every class
-        rows = np.stack(counts).reshape(n_classes, -1, n_classes).swapaxes(0, 1)
-        rows = rows + diagonal(n_classes)
-        shares, rows = shares / shares.sum(), rows / rows.sum(axis=2, keepdims=True)
-    return shares, rows
+        _, counts = observation.expected(log_rows)
+        log_rows = em.updated(observation, log_rows, counts, priors, None, "interior")
+    return observation.by_item(observation.marginal(log_rows).probability), log_rows
 
 
 def _product_sum(
-    responses: Responses,
-    answers: NDArray[Any],
-    shares: Array,
-    rows: Array,
-    rng: np.random.Generator,
+    responses: Responses, labels: Array, log_rows: LogParameters, rng: np.random.Generator
 ) -> tuple[float, float, float]:
     """Return the sum of products of residuals, its scale and wrong answers, over drawn labels."""
-    probability = _labels(responses, answers, shares, rows)
-    sums = []
+    rows, sums = np.exp(log_rows["confusion"]), []
     for _ in range(REPLICATES):
-        truth = _drawn(probability, rng)
-        mistaken = answers != truth[responses.item]
+        truth = _drawn(labels, rng)
+        mistaken = responses.label != truth[responses.item]
         wrong = float(responses.multiplicity[responses.item[mistaken]].sum())
-        sums.append((*_products(responses, answers, truth, rows), wrong))
+        sums.append((*_products(responses, truth, rows), wrong))
     product, scale, wrong = np.mean(sums, axis=0).tolist()
     return product, scale, wrong
-
-
-def _labels(responses: Responses, answers: NDArray[Any], shares: Array, rows: Array) -> Array:
-    """Return label probabilities given answers, (items, classes)."""
-    with np.errstate(divide="ignore"):
-        log_rows = np.log(np.maximum(rows, 1e-12))[responses.rater, :, answers]
-    posterior = np.tile(np.log(np.maximum(shares, 1e-12)), (responses.n_items, 1))
-    for k in range(len(shares)):
-        posterior[:, k] += np.bincount(responses.item, log_rows[:, k], responses.n_items)
-    posterior = np.exp(posterior - posterior.max(axis=1, keepdims=True))
-    return posterior / posterior.sum(axis=1, keepdims=True)
 
 
 def _drawn(probability: Array, rng: np.random.Generator) -> NDArray[np.int64]:
     return invert(probability.cumsum(axis=1), rng.random(len(probability)))
 
 
-def _products(
-    responses: Responses, answers: NDArray[Any], truth: NDArray[np.int64], rows: Array
-) -> tuple[float, float]:
+def _products(responses: Responses, truth: NDArray[np.int64], rows: Array) -> tuple[float, float]:
     """Return the sum over items and pairs of products of residuals, and of their scales."""
     expected = rows[responses.rater, truth[responses.item]]  # (responses, classes)
     copies = responses.multiplicity
@@ -115,6 +95,6 @@ def _products(
 
     product_sum, scale = 0.0, 0.0
     for k, chance in enumerate(expected.T):
-        product_sum += pairs((answers == k) - chance)
+        product_sum += pairs((responses.label == k) - chance)
         scale += pairs(np.sqrt(chance * (1.0 - chance)))
     return product_sum, scale

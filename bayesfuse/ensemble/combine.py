@@ -23,7 +23,7 @@ from bayesfuse.ensemble.narrative import Finding, headline, word, word_by_model
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.ensemble.weights import compare
 from bayesfuse.results import schema
-from bayesfuse.results.abilities import stored_abilities
+from bayesfuse.results.abilities import has_joint_draws, stored_abilities
 from bayesfuse.results.difficulty import difficulty, with_labels
 
 HASTE = 0.8  # share of the time after which fewer draws predict labels
@@ -41,7 +41,7 @@ def combine(
     precision = {fit.name: diagnostics.label_precision(fit.result) for fit in fits.complete}
     by_model = {}
     for fit in fits.complete:
-        first = [] if fit.code else chain_findings(*precision[fit.name])
+        first = [] if fit.settings else chain_findings(*precision[fit.name])
         if fit.candidate.draft:
             first = [Finding("approximation")]
         by_model[fit.name] = first + list(findings.get(fit.name, []))
@@ -50,10 +50,6 @@ def combine(
     groups: dict[str, Any] = {name: group.dataset for name, group in average.children.items()}
     worst = {name: (mcse.max(), np.fmax.reduce(rhat)) for name, (mcse, rhat) in precision.items()}
     groups["comparison"] = compare(fits, weights, worst, inputs)
-    members = {name: result for name, result in fits.results.items() if shares[name] > 0.0}
-    draws = mixture(members, shares, np.random.default_rng(session.seed))
-    if draws is not None:
-        groups["posterior"] = draws
     groups |= {f"models/{name}": result for name, result in fits.results.items()}
     hardness = _difficulty(inputs, fits, session)
     correction = correct(groups, inputs, session.seed)
@@ -62,11 +58,7 @@ def combine(
         labels = groups["label_posterior"]["probability"].transpose("item", "class").values
         groups["difficulty"] = with_labels(hardness, labels, inputs.responses)
     fused = Fused.from_dict(groups)
-    if "posterior" in groups:
-        fused["posterior"] = xr.DataTree(stored_abilities(fused))
-        # labels are averages of the models, whatever the draws of abilities
-        for name in ("chains", "draws", schema.DRAWS_VARIABLE, schema.DRAWS_DIGEST):
-            fused["label_posterior"].attrs.pop(name, None)
+    _judge_raters(fused, fits, shares, session.seed)
     notes = word(_subset(inputs, fits) + _dependence(evidence, fits) + _order(inputs, evidence))
     kinds = {type(fit.model).__name__ for fit in fits.complete}
     fused.attrs = average.attrs | {
@@ -91,6 +83,21 @@ def combine(
         "advice_calls": "\n".join(step.call for step in steps),
     }
     return fused
+
+
+def _judge_raters(fused: Fused, fits: Fits, shares: Mapping[str, float], seed: int) -> None:
+    """Add abilities of raters, from parameters that all models share where labels have no draws."""
+    # labels are averages of the models, whatever the draws of abilities
+    for name in ("chains", "draws", schema.DRAWS_VARIABLE, schema.DRAWS_DIGEST):
+        fused["label_posterior"].attrs.pop(name, None)
+    members = {name: result for name, result in fits.results.items() if shares[name] > 0.0}
+    if members and "posterior" not in fused.children and not has_joint_draws(fused):
+        draws = mixture(members, shares, np.random.default_rng(seed))
+        if draws is None:
+            return
+        fused["posterior"] = xr.DataTree(draws)
+    if members:
+        fused["posterior"] = xr.DataTree(stored_abilities(fused))
 
 
 def _average(

@@ -34,12 +34,19 @@ MAX_DISPERSION = 2.0  # of rules, above which intervals of their accuracies are 
 
 
 def check(fits: Fits, weights: xr.Dataset, session: Session) -> dict[str, list[Finding]]:
-    """Check the complete fits, those of most weight first, until time or Ctrl-C ends it."""
+    """Check the complete fits, those of most weight first, until time or Ctrl-C ends it.
+
+    Of models of one class, only that of most weight is checked: the others are variants of it.
+    """
     schedule, findings = session.schedule, {}
     complete = {fit.name: fit for fit in fits.complete}
+    checked: set[str] = set()
     order = weights.sortby("weight", ascending=False)["model"].values.tolist()
     for name in filter(complete.__contains__, order):
         fit = complete[name]
+        if fit.candidate.model in checked:
+            continue
+        checked.add(fit.candidate.model)
         if not schedule.interrupted:
             session.progress.say(f"checking: {name}")
             findings[name] = check_model(fit.result, fit.model, fits.inputs, session.seed, schedule)

@@ -21,7 +21,7 @@ from bayesfuse.data.sequences import Sequences, previous_labels
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.order import UNKNOWN, OrderEvidence, measure_order
-from bayesfuse.errors import ModelError, MomentsError
+from bayesfuse.errors import CollapseWarning, ModelError, MomentsError, NoGroupsWarning
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.models import DawidSkene
 from bayesfuse.priors import IDENTIFIED
@@ -48,6 +48,7 @@ FEW_RATERS = 0.5
 """Weight of independent errors of up to three raters, who cannot show it."""
 
 LEAST_WEIGHT = 0.01  # of a side whose models are fitted
+ALONG_ERROR = MIN_NEIGHBOURS**-0.5  # of the correlation along spans, at most
 SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go on
 
 
@@ -101,8 +102,9 @@ def examine(inputs: Inputs) -> Evidence:
     evidence = measure_dependence(responses, inputs.gold, 0, inputs.user_groups)
     if inputs.sequences is not None:  # no model has groups and an order
         along = correlation_along(responses, inputs.sequences)
-        correlation = along if along > SPAN_THRESHOLD else evidence.correlation
-        evidence = replace(evidence, groups={}, correlation=correlation)
+        evidence = replace(evidence, groups={})
+        if along > SPAN_THRESHOLD:
+            evidence = replace(evidence, correlation=along, error=ALONG_ERROR)
         return evidence if mark_spans(responses.classes.tolist()) else _of_order(inputs, evidence)
     return evidence if inputs.user_groups is None else replace(evidence, groups={})
 
@@ -134,8 +136,9 @@ def measure_dependence(
     table = part_of(responses, max(MAX_RESPONSES, MIN_PER_RATER * responses.n_raters), rng)
     members: Mapping[Any, list[Any]] = {}
     with warnings.catch_warnings():
-        # the package warns of defects of a result, and this fit is none
-        warnings.simplefilter("ignore", UserWarning)
+        # of defects of a result, which this fit is not
+        for category in (CollapseWarning, NoGroupsWarning):
+            warnings.simplefilter("ignore", category)
         if groups is not None:
             members = Groups.read(groups, responses).members
         elif responses.n_raters <= MAX_RATERS_FOR_GROUPS:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bayesfuse.ensemble import diagnostics, known
 from bayesfuse.ensemble.evidence import Evidence
-from bayesfuse.ensemble.fits import Fits
+from bayesfuse.ensemble.fits import SHARED_START, Fits
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import Finding
 from bayesfuse.ensemble.schedule import CHAINS
@@ -41,17 +41,21 @@ def code_of_answer(
         lines.append(f"groups = {dict(evidence.groups)!r}")
     if inputs.mended:
         lines.append(f"gold = dict(gold) | {dict(inputs.mended)!r}")
-    if any("start=start" in f"start={fit.start_code} {fit.code}" for fit in complete):
-        lines.append("start = bf.find_map(bf.models.DawidSkene(responses))")
+    gold_argument = ", gold" if inputs.gold is not None else ""
+    if any(fit.start == SHARED_START for fit in complete):
+        gold = gold_argument.replace("gold", "gold=gold")
+        lines.append(f"{SHARED_START} = bf.find_map(bf.models.DawidSkene(responses{gold}))")
     lines += [*(f"# {note}" for note in notes), "results = {}"]
     for fit in complete:
         lines += [f"# {fit.candidate.why}", f"model = {fit.candidate.code(fits.inputs)}"]
         if fit.size is None:
-            lines.append(f"result = bf.fit(model, {fit.code})")
+            settings = [f"{name}={value!r}" for name, value in (fit.settings or {}).items()]
+            arguments = ", ".join([f"start={fit.start}", *settings])
+            lines.append(f'result = bf.fit(model, "cavi", {arguments})')
         else:
             lines.append(
                 f"result = bf.sample(\n    model, draws={fit.size.draws}, tune={fit.size.tune}, "
-                f"chains={CHAINS}, start={fit.start_code},\n    "
+                f"chains={CHAINS}, start={fit.start},\n    "
                 f'random_seed={seed}, precision="single", quiet=True,\n)'
             )
         calls = [finding.call for finding in findings.get(fit.name, []) if finding.call]
@@ -61,7 +65,6 @@ def code_of_answer(
             lines.append(f"difficulty = bf.decisions.difficulty(result, model, draws={draws})")
         lines += [f"results[{fit.name!r}] = result", ""]
     if VOTES in weights:
-        gold_argument = ", gold" if inputs.gold is not None else ""
         lines.append(f"results[{VOTES!r}] = bf.vote_shares(responses{gold_argument})")
     shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())
     lines += [

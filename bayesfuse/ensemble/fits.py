@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -32,6 +32,8 @@ from bayesfuse.raters.consensus import Consensus
 
 START_AT = '{{"confusion": results[{!r}]["posterior"]["confusion"].mean(("chain", "draw")).values}}'
 
+SHARED_START = "start"  # name of the fit of independent errors, in the code of an answer
+
 FITTED, INTERRUPTED = "fitted", "interrupted"
 NO_TIME, NOT_TRIED = "no time was left", "not tried"
 """Outcomes: enough draws; ended by the user; not fitted; the same, after an interruption."""
@@ -57,8 +59,8 @@ class Fit:
     model: LabelModel | None = None
     result: xr.DataTree = field(default_factory=xr.DataTree)
     size: Size | None = None
-    code: str = ""  # arguments of bf.fit, of a variational fit
-    start_code: str = ""  # of sampled chains
+    start: str = ""  # where it starts, as code
+    settings: Mapping[str, Any] | None = None  # of a variational fit
     is_cut: bool = False  # by the user, after enough draws
 
     @property
@@ -129,7 +131,8 @@ def approximate(inputs: Inputs, session: Session) -> Fits:
     planned = [c.within(None, inputs.responses.n_responses) for c in drafts(inputs)]
     for candidate in planned:
         session.progress.say(f"approximating: {candidate.name}")
-        fits.append(_approximate(candidate, inputs, session, *_start(candidate, fits)))
+        start, code = _start(candidate, fits)
+        fits.append(replace(_approximate(candidate, inputs, session, start), start=code))
         if fits[-1].outcome == INTERRUPTED:
             break
     return Fits(inputs, fits + [Fit(candidate) for candidate in planned[len(fits) :]])
@@ -145,9 +148,7 @@ def _start(candidate: Candidate, fits: list[Fit]) -> tuple[Any, str]:
     return {"confusion": rows.values}, START_AT.format(fits[0].name)
 
 
-def _approximate(
-    candidate: Candidate, inputs: Inputs, session: Session, start: Any, start_code: str
-) -> Fit:
+def _approximate(candidate: Candidate, inputs: Inputs, session: Session, start: Any) -> Fit:
     """Return a variational fit of a model."""
     schedule = session.schedule
     settings: dict[str, Any] = {**(candidate.settings or {}), "random_seed": session.seed}
@@ -161,8 +162,7 @@ def _approximate(
                 warnings.simplefilter("ignore", category)
             model = candidate.build(inputs)
             result = variational.fit(model, "cavi", start=start, progressbar=False, **settings)
-        code = ["'cavi'", f"start={start_code}", *(f"{k}={v!r}" for k, v in settings.items())]
-        fit = replace(fit, outcome=FITTED, model=model, result=result, code=", ".join(code))
+        fit = replace(fit, outcome=FITTED, model=model, result=result, settings=settings)
     except TimeIsUp:
         pass
     except KeyboardInterrupt:
@@ -208,13 +208,14 @@ def _fit(candidate: Candidate, selection: Selection, n_left: int, session: Sessi
     start: Any = candidate.start
     code = repr(start)
     if start == "moments" and selection.start is not None:
-        start, code = selection.start, "start"
+        start, code = selection.start, SHARED_START
     if candidate.settings is not None:
         session.progress.say(f"fitting: {candidate.name}")
-        return _approximate(candidate, selection.inputs, session, start, code)
-    session.progress.say(f"trying: {candidate.name}")
-    fit = _sample(candidate, selection.inputs, n_left, session, start)
-    return replace(fit, start_code=code)
+        fit = _approximate(candidate, selection.inputs, session, start)
+    else:
+        session.progress.say(f"trying: {candidate.name}")
+        fit = _sample(candidate, selection.inputs, n_left, session, start)
+    return replace(fit, start=code)
 
 
 def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session, start: Any) -> Fit:
