@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         StationaryMarkovChain as StationaryMarkovChain,
         TypeChain as TypeChain,
     )
+    from bayesfuse.parameters.capabilities import Capabilities as Capabilities
     from bayesfuse.parameters.variables import dirichlet as dirichlet
     from bayesfuse.pymc.model import LabelModel as LabelModel, part as part
     from bayesfuse.pymc.observed import observe as observe

@@ -1,7 +1,7 @@
 """Intervals of the abilities of raters: coverage and scores, simulated and on real tables.
 
 Simulated: 40 raters, ten each of 1, 3, 10 and 50 responses to 200 items, from the model that is
-fitted; rules fire on 1, 3, 10 or 50 items among others. With known labels, 50 items at random have
+fitted; rules fire on 4, 12, 40 or 200 items among others. With known labels, 50 random items have
 them, on top of the fit, as in ``bf.fuse``. Coverage is of 89 % intervals; the score is width plus
 2 / .11 times the distance to an interval that misses (Gneiting & Raftery 2007), beside that of the
 Jeffreys interval of the share of agreement with the vote (or known label). "2 and 3 raters": all

@@ -12,7 +12,6 @@ from refusals import refused
 import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
-from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import REAL, Parameter
 from bayesfuse.parameters.simplex import PROBABILITY
 from bayesfuse.testing import assert_frequencies, check_label_prior, check_rater_channel
@@ -187,7 +186,7 @@ class Favouring(bf.build.Confusion):
     """One accuracy by rater, and the weight of class 0 among the errors."""
 
     declared = (Parameter("accuracy", PROBABILITY, ("rater",)),)
-    capabilities = Capabilities(by_rater=("share",))
+    capabilities = bf.build.Capabilities(by_rater=("share",))
 
     def __init__(self, accuracy, share):
         self.parameters, self.share = {"accuracy": accuracy}, np.asarray(share)
@@ -208,11 +207,11 @@ class Favouring(bf.build.Confusion):
 
 
 class Unsaid(Favouring):
-    capabilities = Capabilities()
+    capabilities = bf.build.Capabilities()
 
 
 class Position(Favouring):
-    capabilities = Capabilities(by_rater=())
+    capabilities = bf.build.Capabilities(by_rater=())
 
     def expand(self, log_rows, n_classes, xp):
         few = Favouring(None, self.share[: len(log_rows[0])])

@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import places
 from bayesfuse.errors import ModelError, brief, require_count, require_seed
 from bayesfuse.numerics.kernels import Array
@@ -127,7 +128,11 @@ def _read(
     result: xr.DataTree, traits: Any, item: NDArray[np.int64], rater: NDArray[np.int64]
 ) -> tuple[list[str], Array, NDArray[np.bool_]]:
     """Return names of traits, values of all responses, and whether they are classes (traits,)."""
-    if not isinstance(traits, pd.DataFrame) or "item" not in traits or traits.shape[1] < 2:
+    if (
+        not isinstance(traits, pd.DataFrame)
+        or not set(traits) - {"item", "rater"}
+        or "item" not in traits
+    ):
         raise ModelError(
             "traits must be a DataFrame with a column 'item', perhaps 'rater', and traits. Got: "
             f"{brief(list(traits)) if isinstance(traits, pd.DataFrame) else brief(traits)}."
@@ -135,18 +140,20 @@ def _read(
     known, classes = constants(result), class_names(result)
     keys = [name for name in ("item", "rater") if name in traits]
     codes = {"item": item, "rater": rater}
-    rows = pd.DataFrame({key: known[key].values[codes[key]] for key in keys})
+    rows = pd.DataFrame({key: codes[key] for key in keys})
     if traits.duplicated(keys).any():
         raise ModelError(f"traits must have one row for every {' and '.join(keys)}. Got: several.")
-    joined = rows.merge(traits, on=keys, how="left")
+    by_code = {key: places(as_array(traits[key]), known[key].values) for key in keys}
+    joined = rows.merge(traits.assign(**by_code), on=keys, how="left")
     names = [str(name) for name in traits if name not in keys]
     values, of_class = np.empty((len(joined), len(names))), np.zeros(len(names), dtype=bool)
     for at, name in enumerate(names):
         column = joined[name]
         if column.isna().any():
+            first = rows[column.isna().to_numpy()].iloc[0]
+            missing = [known[key].values[first[key]] for key in keys]
             raise ModelError(
-                f"Every response needs a value of {name!r}. Got: none for "
-                f"{brief(rows[column.isna().to_numpy()].iloc[0].tolist())}."
+                f"Every response needs a value of {name!r}. Got: none for {brief(missing)}."
             )
         of_class[at] = not pd.api.types.is_numeric_dtype(column)
         if of_class[at]:
@@ -158,6 +165,11 @@ def _read(
                 )
         else:
             values[:, at] = column.to_numpy(dtype=float)
+            if not np.isfinite(values[:, at]).all() or not np.ptp(values[:, at]):
+                raise ModelError(
+                    "A trait explains errors by finite numbers that differ between responses. Got: "
+                    f"{name!r} with {brief(sorted(set(values[:3, at].tolist())))}."
+                )
     return names, values, of_class
 
 

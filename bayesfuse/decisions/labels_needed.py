@@ -79,7 +79,7 @@ def labels_needed(
     n_items, n_known = int(table["items"][0]), int(table["known"][0])
     numbers = np.arange(max(n_known, 1), n_items + 1)
     if n_known >= MIN_KNOWN:
-        error = table["width"].to_numpy() / _error(n_known, n_items)
+        error = table["width"].to_numpy() / max(_error(n_known, n_items), 1e-12)
     else:
         error = _error_of_labels(result, table, ci_prob)
     widths = error[:, None] * _error(numbers, n_items)  # (rows, numbers)

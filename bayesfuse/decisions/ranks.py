@@ -260,7 +260,7 @@ def _against_others(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return names of groups, and their means minus those of all other raters (draws, groups)."""
     require_mapping("groups", groups)
-    names, code = read_populations(raters, groups, what="groups=", group="group")
+    names, code = read_populations(raters, groups, what="groups=", group="group", unit="rater")
     if len(names) < 2:
         raise ModelError(
             "groups must be two or more, because each is compared with the others. Got: "

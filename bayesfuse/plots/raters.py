@@ -102,11 +102,13 @@ def plot_sensitivity_specificity(
     'sensitivity (truth: carious)'
     """
     probability = summaries.coverage(ci_prob)
-    panels = recalls(abilities(result), class_names(result))
-    if ("specificity", class_names(result)[0]) not in panels:
+    drawn, classes = abilities(result), class_names(result)
+    panels = recalls(drawn, classes)
+    if "sensitivity" not in drawn or len(classes) > 2:
         raise ModelError(
-            "This plot is for two classes, because with more a rater has a sensitivity for each: "
-            f"use plot_raters. Got: {len(panels)} classes."
+            "This plot is for two classes, because with more a rater has a sensitivity for each, "
+            "and rules have a precision alone: use plot_raters. Got: "
+            f"{len(classes)} classes{'' if 'sensitivity' in drawn else ', of rules'}."
         )
     ((_, positive), hits), ((_, negative), rejections) = panels.items()
     (ax,) = shared.new_axes(ax, 1, (5.0, 5.0), 1)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.errors import ModelError
@@ -36,7 +37,8 @@ from bayesfuse.results.probabilities import label_probabilities
 
 MOST, FEWEST = 4e8, 50  # draws × responses that are counted, and the smallest number of draws
 WORK_PER_RATER = 30.0  # of a draw of the abilities of one rater on one class, in responses counted
-MAX_NUMBERS = 1e8  # in all draws of confusion matrices
+MAX_NUMBERS = 1e7  # in all draws of confusion matrices
+ERRORS = np.linspace(-4.0, 4.0, 41)  # of the log-odds of dispersed votes, in standard deviations
 MAX_LOGIT = 30.0
 CHAINS = 4  # into which draws are divided
 BURN, SWEEPS = 40, 2  # sweeps of the abilities at first, and for each draw of the labels
@@ -126,7 +128,7 @@ def is_of_rules(result: xr.DataTree) -> bool:
 def stored_abilities(result: xr.DataTree) -> xr.Dataset:
     """Return abilities as the posterior of an answer, from which all tables and plots read them."""
     drawn = abilities(result).astype(np.float32)
-    drawn.attrs[schema.ABILITIES] = 1
+    drawn.attrs = {schema.ABILITIES: 1, "dispersion": dispersion_of(result)}
     return drawn
 
 
@@ -151,8 +153,8 @@ def drawn_abilities(result: xr.DataTree, rows: Rows) -> xr.Dataset:
     size = len(raters), len(classes)
     gold = known_classes(result, labels.shape[1])
     work = max(len(rows.item) + WORK_PER_RATER * size[0] * size[1], 1.0)
-    most = min(MOST / work, MAX_NUMBERS / (size[0] * size[1] ** 2), len(labels))
-    number = int(np.clip(most, min(FEWEST, len(labels)), len(labels)))
+    most = min(max(MOST / work, FEWEST), MAX_NUMBERS / (size[0] * size[1] ** 2), len(labels))
+    number = max(int(most), 1)
     labels = labels[evenly_spaced(number, len(labels))]
     is_rules = is_of_rules(result)
     counter = _Counter(rows, gold, size, is_rules)
@@ -257,7 +259,7 @@ class _Drawer:
             sweep(self.logits, right, total, rng)
         self.begun = True
         logits = np.clip(self.logits.total(), -MAX_LOGIT, MAX_LOGIT)
-        return np.asarray(1.0 / (1.0 + np.exp(-logits)))
+        return np.asarray(expit(logits))
 
     def _precision(
         self, known: Array, unknown: Array, shift: Array, rng: np.random.Generator
@@ -265,19 +267,19 @@ class _Drawer:
         """Draw the precision of rules, less certain where votes are dispersed.
 
         Numbers whose mean is about one, multiplied by a log-normal variable of log variance log φ,
-        are φ times as dispersed as independent votes; log-odds err by as much. Known labels show
-        the error of a rule.
+        are φ times as dispersed as independent votes; log-odds err by as much. The error is drawn
+        given the votes on items of known labels.
         """
-        number = unknown.sum(axis=1)
-        right = known[:, 1] + np.clip(unknown[:, 1] + shift * number, 0.0, number)
-        total = known.sum(axis=1) + number
-        precision = self._move(right[:, None], total[:, None], rng)[:, 0]
+        n_known, number = known.sum(axis=1), unknown.sum(axis=1)
         if self.dispersion <= 1.0:
-            return precision
-        information = known.sum(axis=1) * precision * (1.0 - precision)
-        noise = 1.0 / np.sqrt(1.0 / np.log(self.dispersion) + information)
-        odds = precision / (1.0 - precision) * np.exp(noise * rng.standard_normal(len(noise)))
-        return np.asarray(odds / (1.0 + odds))
+            right = known[:, 1] + np.clip(unknown[:, 1] + shift * number, 0.0, number)
+            return self._move(right[:, None], (n_known + number)[:, None], rng)[:, 0]
+        precision = self._move(unknown[:, 1:], number[:, None], rng)
+        logits = logit(precision) + ERRORS * np.sqrt(np.log(self.dispersion))  # (raters, errors)
+        height = known[:, 1:] * logits - n_known[:, None] * np.logaddexp(0.0, logits)
+        height += rng.gumbel(size=height.shape) - 0.5 * ERRORS**2  # the highest is a draw
+        drawn = np.take_along_axis(logits, height.argmax(axis=1)[:, None], axis=1)[:, 0]
+        return np.asarray(expit(drawn))
 
     def _mix(self, total: Array, rng: np.random.Generator) -> Array:
         """Draw the shares of the classes among the items that each rater meets."""
@@ -320,6 +322,8 @@ def _as_dataset(drawn: dict[str, Array], raters: Any, classes: Any) -> xr.Datase
 def dispersion_of(result: xr.DataTree) -> float:
     """Return how dispersed the votes of rules are, relative to independent ones (1)."""
     members = [result]
+    if "posterior" in result.children:
+        members.append(result["posterior"])
     if "models" in result.children:
         members += result["models"].children.values()
     return max(float(member.attrs.get("dispersion", 1.0)) for member in members)

@@ -76,9 +76,9 @@ def rater_table(
     Returns
     -------
     DataFrame
-        ``group`` (with ``by``), ``rater`` and number of ``responses``, by falling ``low``. All
-        abilities have an interval, ``…_low`` and ``…_high`` (of ``accuracy``: ``low`` and
-        ``high``). Those that only ``columns="all"`` has are in brackets:
+        ``group`` (with ``by``), ``rater`` and number of ``responses``, by falling ``low``. The
+        interval of ``accuracy`` is ``low`` and ``high``. With ``columns="all"``, the other
+        abilities have one, too, ``…_low`` and ``…_high``, and there are those in brackets:
 
         * ``accuracy``, over the classes as the rater meets them; ``balanced_accuracy``, their mean
           over the classes; for two classes ``sensitivity``, ``specificity`` [and ``bias``, the

@@ -19,7 +19,6 @@ def biased(seed, n_items=150, effect=SLOPES):
     first = rng.integers(0, 2, n_items)
     logits = -1.5 + effect * (length[:, None] - 5.0) / 2.0 + 1.0 * (first == truth)[:, None]
     wrong = rng.random((n_items, len(effect))) < expit(logits)
-    responses = bf.Responses.from_matrix(np.where(wrong, 1 - truth[:, None], truth[:, None]))
     shown = np.array(["A", "B"], dtype=object)[first]
     traits = pd.DataFrame({"item": range(n_items), "length": length, "shown first": shown})
     responses = bf.Responses.from_matrix(
@@ -64,6 +63,10 @@ def test_traits_are_read_by_item_and_rater():
         "one row for every item", bf.decisions.error_traits, result, every.drop(columns="rater")
     )
     refused("needs a value of 'length'", bf.decisions.error_traits, result, traits.iloc[1:])
+    for constant in (1.0, np.inf):
+        odd = traits.assign(length=constant)
+        refused("finite numbers that differ", bf.decisions.error_traits, result, odd)
+    refused("traits must be", bf.decisions.error_traits, result, traits[["item"]])
     odd = traits.assign(colour="red")
     refused("names of classes", bf.decisions.error_traits, result, odd)
     refused("traits must be", bf.decisions.error_traits, result, [1])

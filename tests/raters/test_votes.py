@@ -289,15 +289,15 @@ def test_silence_in_the_table_changes_nothing():
 
 @pytest.mark.slow
 def test_known_labels_count_whatever_the_dispersion():
-    """Forty known labels of a bad rule among dependent ones move its accuracy, and narrow it."""
+    """All known labels of a rule among dependent ones are wrong votes: its accuracy is low."""
     responses, truth = rules(6, n_items=1500)
     fires = responses.item[responses.rater == 0]
-    wrong = fires[truth[fires] == 1][:40]  # as if the rule were never right
+    wrong = fires[truth[fires] == 1]  # as if the rule were never right
     found = []
     for gold in (None, {int(item): 1 for item in wrong}):
         model = LabellingFunctions(responses, dispersion=5, gold=gold)
         result = bf.sample(model, draws=150, **QUIET)
         found.append(bf.rater_table(result).set_index("rater").loc[0])
     before, after = found
-    assert before["accuracy"] > 0.7 and after["accuracy"] < before["accuracy"] - 0.15
-    assert after["low"] < before["low"] and after["high"] < before["high"]
+    assert before["accuracy"] > 0.7 and after["accuracy"] < 0.5
+    assert after["high"] < before["low"] + 0.2
