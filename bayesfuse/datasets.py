@@ -139,7 +139,7 @@ def sleep(raters: Literal["all", "people", "networks"] = "all", nights: int | No
 
     An item is an epoch, such as "night 3, 417". ``truth`` is the stage by at least three of the
     five people, and so not independent of them; the others have none. Networks leave out epochs at
-    the ends of a night, and each was trained on other nights.
+    the ends of a night, which stay as items without responses; each was trained on other nights.
 
     Parameters
     ----------
@@ -172,6 +172,8 @@ def sleep(raters: Literal["all", "people", "networks"] = "all", nights: int | No
         stage, length = data["stage"], data["length"]
     if nights is not None:
         errors.require_count("nights", nights)
+        if nights > len(length):
+            raise errors.ModelError(f"There are {len(length)} nights. Got: nights={nights}.")
         length = length[:nights]
     names = [
         f"night {night + 1}, {epoch + 1}" for night, n in enumerate(length) for epoch in range(n)

@@ -90,7 +90,10 @@ class HiddenMarkov(LabelModel):
     beyond two standard errors, in a table with nothing but labels and no other argument than
     ``sequences`` and ``gold``. Types of neighbouring items are alike, but the class of an item is
     drawn given its own type, so repetition is no further evidence on it. Its "prevalence" is that
-    in the long run, and the weight of the majority (``trust``) is averaged over its prior.
+    in the long run, and the weight of the majority (``trust``) is averaged over its prior. The
+    errors are those under a fit of :class:`bayesfuse.models.DawidSkene`, which takes seconds for
+    large tables and is left out where ``raters=`` is given. :func:`bayesfuse.find_map` sets the
+    shares of most types to zero, where the density has no maximum: labels can be used, shares not.
 
     For tags of spans, the default is raters="sequential", without pooling, silence or stated
     probabilities, if there are 20 responses for every row of a rater's matrices, because it is
@@ -136,11 +139,8 @@ class HiddenMarkov(LabelModel):
         super().__init__(responses, gold=gold, name=name)
         if covariates is not None or classifier is not None:
             self.require_one_table("a classifier is of all items")
-        chain_priors = {"initial_prior": initial_prior, "transition_prior": transition_prior}
-        rater_options = {"confusion_prior": confusion_prior, "raters": raters, "pooled": pooled}
-        if covariates is not None:
-            options = chain_priors | rater_options | {"bio": bio, "gold": gold}
-            classifier = classify_by_covariates(self.responses, sequences, covariates, options)
+        given_priors = {"initial_prior": initial_prior, "transition_prior": transition_prior}
+        chain_priors, asked_bio = given_priors, bio
         self.add_coord("next_class", self.responses.classes.tolist())
         has_priors = initial_prior is not None or transition_prior is not None or stationary
         if bio is None:
@@ -153,19 +153,24 @@ class HiddenMarkov(LabelModel):
             )
         if bio:
             chain_priors = bf.priors.bio_transitions(self.responses.classes.tolist())
-        has_options = has_priors or pooled or confusion_prior is not None
-        has_options |= populations is not None or classifier is not None
+        has_options = has_priors or bio or pooled or confusion_prior is not None
+        has_options |= populations is not None or classifier is not None or covariates is not None
         if raters is None:
             raters = self._default_raters(bio, pooled, has_options)
         if raters == "types":
             if has_options:
                 raise ModelError(
-                    'raters="types" has a chain of types, which takes no priors of classes and '
-                    "rows, no populations, covariates or classifier: leave them out, or give "
+                    'raters="types" has a chain of types, which takes no priors of classes (nor '
+                    "those of tags) and rows, no populations, covariates or classifier: leave them "
+                    "out, or give "
                     'raters="confusion". Got: some of these.'
                 )
             self._observe_types(sequences)
             return
+        if covariates is not None:
+            options = given_priors | {"confusion_prior": confusion_prior, "pooled": pooled}
+            options |= {"raters": raters, "bio": asked_bio, "gold": gold}
+            classifier = classify_by_covariates(self.responses, sequences, covariates, options)
         labels = self._chain(sequences, stationary, populations, classifier, **chain_priors)
         values = tuple(labels.parameters.values())
         structure = labels.structure(self.responses)

@@ -208,7 +208,10 @@ def _joint(
     can = channel.capabilities
     if can.independent or can.by_state or channel.needs:
         for mean, batch in zip(total, batches, strict=True):
-            rows = [channel.confusion(points[at][1], n_classes, np)[asked] for at in batch]
+            rows = []
+            for point, tables in (points[at] for at in batch):
+                at_point, _ = channel.at(point, ())
+                rows.append(at_point.confusion(tables, n_classes, np)[asked])
             mean[:] = np.einsum("tik,takc->iakc", probability[batch], rows, optimize=True)
             mean /= len(batch)
         return total

@@ -147,8 +147,9 @@ def _order(inputs: Inputs, evidence: Evidence) -> list[Finding]:
     order = of_types if share < 0.5 else of_classes
     if inputs.sequences is None or np.isnan(order.gain):
         return []
-    comparison = f"{'better' if order.gain > 0.0 else 'worse'} by {abs(order.gain):.3f} ± "
-    comparison += f"{order.error:.3f} nats a response"
+    comparison = f"{'better' if order.gain > 0.0 else 'worse'} by {abs(order.gain):.3f}"
+    comparison += "" if np.isnan(order.error) else f" ± {order.error:.3f}"
+    comparison += " nats a response"
     weight = (1.0 - share) * of_types.weight + share * of_classes.weight
     return [Finding("order", {"comparison": comparison, "weight": weight})]
 

@@ -49,9 +49,11 @@ def code_of_answer(
     for fit in complete:
         lines += [f"# {fit.candidate.why}", f"model = {fit.candidate.code(fits.inputs)}"]
         if fit.size is None:
-            settings = [f"{name}={value!r}" for name, value in (fit.settings or {}).items()]
-            arguments = ", ".join([f"start={fit.start}", *settings])
-            lines.append(f'result = bf.fit(model, "cavi", {arguments})')
+            settings = {"start": fit.start} | {
+                name: repr(value) for name, value in (fit.settings or {}).items()
+            }
+            options = ", ".join(f"{name}={value}" for name, value in settings.items())
+            lines.append(f'result = bf.fit(model, "cavi", {options})')
         else:
             lines.append(
                 f"result = bf.sample(\n    model, draws={fit.size.draws}, tune={fit.size.tune}, "

@@ -77,10 +77,13 @@ def measure_order(responses: Responses, sequences: Sequences, raters: str) -> Or
     if not both:
         return UNKNOWN
     ordered, alone = np.concatenate(both, axis=1)
-    by_sequence = np.bincount(np.concatenate(units), np.log(ordered / alone), len(sequences.names))
-    n = len(ordered)
-    error = math.sqrt(len(by_sequence)) * float(by_sequence.std()) / n
-    return OrderEvidence(float(by_sequence.sum()) / n, error, stack(ordered, alone))
+    gains, unit, n_units = np.log(ordered / alone), np.concatenate(units), len(sequences.names)
+    gain, error = float(gains.mean()), math.nan  # a single sequence shows no error
+    if n_units > 1:
+        residuals = np.bincount(unit, gains - gain, n_units)
+        variance = float((residuals**2).sum()) * n_units / (n_units - 1)
+        error = math.sqrt(variance) / len(gains)
+    return OrderEvidence(gain, error, stack(ordered, alone))
 
 
 def some_sequences(responses: Responses, sequences: Sequences) -> tuple[Responses, Sequences]:

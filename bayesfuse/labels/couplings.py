@@ -147,7 +147,7 @@ def _draw_at(
 ) -> tuple[NDArray[Any], Array]:
     """Continue from labels at a coupling; return the last, and S of sweeps after a burn-in."""
     rows = graph.start, graph.neighbour, without_repeats(graph.weight)
-    labels = initial.astype(np.int32)  # as in sampling, so that kernels compile without_repeats
+    labels = initial.astype(np.int32)  # as in sampling, so that kernels compile once
     flat, agreements = np.ones((len(labels), len(prevalence))), np.empty(n_sweeps)
     for i in range(-max(n_sweeps // 4, 2), n_sweeps):
         check()

@@ -12,6 +12,7 @@ from bayesfuse.data.sequences import Sequences
 from bayesfuse.labels.base import Words
 from bayesfuse.labels.chain import MarkovChain
 from bayesfuse.numerics.kernels import Array, inner, kernel
+from bayesfuse.numerics.rows import pick
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.consensus_table import ConsensusTable
 from bayesfuse.parameters.contract import Parameter
@@ -126,10 +127,7 @@ def draw_types(log_share, log_persistence, likelihood, uniform, place, start):
                     arriving = leave[z] * share[following]
                     weight[z] *= arriving + (stay[z] if z == following else 0.0)
                 total += weight[z]
-            left, z = uniform[item[t], 0] * total, 0
-            while z < n_types - 1 and left >= weight[z]:
-                left -= weight[z]
-                z += 1
+            z = pick(weight, uniform[item[t], 0] * total)
             if z == following:
                 anew = leave[z] * share[z]
                 if uniform[item[t + 1], 1] * (anew + stay[z]) >= anew:

@@ -73,3 +73,10 @@ class ConsensusTable:
         for z, share in zip(deviation, weight / weight.sum(), strict=True):
             average += share * class_given_type(log_rows, np.exp(mean + sd * z))
         return average
+
+
+def shares_within_classes(share: Any, persistence: Any, class_of_type: Array) -> Any:
+    """Return the long-run shares of the types of a chain within classes, (classes, types)."""
+    long_run = share / (1.0 - persistence)
+    joint = class_of_type.T * (long_run / long_run.sum())
+    return joint / joint.sum(axis=1, keepdims=True)

@@ -25,7 +25,7 @@ from bayesfuse.parameters.variables import dirichlet
 from bayesfuse.pymc import rater_rows
 from bayesfuse.pymc.evaluate import common_mean
 from bayesfuse.pymc.observed import ObservedResponses, first_table, observe
-from bayesfuse.raters import Abstaining, Confusion, OneCoin, Stated
+from bayesfuse.raters import Abstaining, Confusion, ConsensusOfType, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 
 
@@ -265,7 +265,10 @@ class LabelModel(pm.Model):
         n_classes = self.responses.n_classes
         rows = raters.to_kernel({k: pt.as_tensor(v) for k, v in raters.parameters.items()}, pt)
         tables = raters.expand(tuple(rows.values()), n_classes, pt)
-        confusion = raters.confusion(tables, n_classes, pt)
+        averaged = raters
+        if isinstance(raters, ConsensusOfType):
+            averaged = raters.of_chain(*labels.parameters.values())
+        confusion = averaged.confusion(tables, n_classes, pt)
         structure = answers.owner.op.observation.label_structure
         prevalence = labels.prevalence(tuple(labels.parameters.values()), n_classes, structure, pt)
         if "confusion" not in raters.parameters:

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -16,7 +16,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet, invert
 from bayesfuse.parameters.capabilities import Capabilities
-from bayesfuse.parameters.consensus_table import ConsensusTable
+from bayesfuse.parameters.consensus_table import ConsensusTable, shares_within_classes
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Integers, Structure, Tables
@@ -260,9 +260,11 @@ class ConsensusOfType(Consensus):
     Parameters
     ----------
     competence, guess, pairs : as of :class:`Consensus`
-    shares : array-like, shape (classes, types), optional
-        Shares of types within classes, by which "confusion", "sensitivity" and "specificity"
-        average the rows of types. Default: those of types that are equally frequent.
+
+    Notes
+    -----
+    "confusion", "sensitivity" and "specificity" average the rows of types by their shares within
+    classes in the long run.
 
     Examples
     --------
@@ -283,15 +285,22 @@ class ConsensusOfType(Consensus):
         guess: Any = None,
         *,
         pairs: Sequence[Sequence[int]] = (),
-        shares: ArrayLike | None = None,
     ) -> None:
         super().__init__(None, competence, guess, pairs=pairs)
         del self.parameters["share"]
-        self.shares = None if shares is None else np.asarray(shares, dtype=float)
+        self._chain: Any = None  # shares and persistences of the types
 
-    def settings(self):
-        shares = {} if self.shares is None else {"shares": self.shares.tolist()}
-        return super().settings() | shares
+    def of_chain(self, share: Any, persistence: Any) -> Self:
+        """Return a copy whose confusion matrices average types by their shares in a chain."""
+        other = copy.copy(self)
+        other._chain = share, persistence
+        return other
+
+    def at(self, rows, structure):
+        if "type_share" not in rows:
+            return self, structure
+        share, persistence = np.exp(rows["type_share"]), np.exp(rows["persistence"])[:, 0]
+        return self.of_chain(share, persistence), structure
 
     def structure(self, responses: Responses, gold: Integers) -> Structure:
         table = self.dictionary(responses.n_classes)
@@ -310,15 +319,14 @@ class ConsensusOfType(Consensus):
         cells = cells_of_types(drawn, tables[1].shape, *structure)
         return self.draw_looks(cells, tables, structure[-1], rng, priors)
 
-    def shares_of_types(self, n_classes: int) -> Array:
-        """Return the shares of types within classes, (classes, types)."""
-        if self.shares is not None:
-            return self.shares
-        by_class = self.dictionary(n_classes).class_of_type().T
-        return by_class / by_class.sum(axis=1, keepdims=True)
+    def shares_of_types(self, n_classes: int) -> Any:
+        """Return shares of types within classes (classes, types), even without a chain."""
+        class_of_type = self.dictionary(n_classes).class_of_type()
+        share, persistence = self._chain or (np.ones(len(class_of_type)), 0.0)
+        return shares_within_classes(share, persistence, class_of_type)
 
     def confusion(self, tables, n_classes, xp):
-        log_share = np.log(self.shares_of_types(n_classes))
+        log_share = xp.log(self.shares_of_types(n_classes))
         clean = xp.zeros((tables[0].shape[0], 0, n_classes))
         return super().confusion((log_share[None], *tables, clean), n_classes, xp)
 

@@ -321,12 +321,10 @@ def _as_dataset(drawn: dict[str, Array], raters: Any, classes: Any) -> xr.Datase
 
 def dispersion_of(result: xr.DataTree) -> float:
     """Return how dispersed the votes of rules are, relative to independent ones (1)."""
-    members = [result]
+    trees = [result, *result.children.get("models", xr.DataTree()).children.values()]
     if "posterior" in result.children:
-        members.append(result["posterior"])
-    if "models" in result.children:
-        members += result["models"].children.values()
-    return max(float(member.attrs.get("dispersion", 1.0)) for member in members)
+        trees.append(result.children["posterior"])
+    return max(float(tree.attrs.get("dispersion", 1.0)) for tree in trees)
 
 
 def _of_parameters(result: xr.DataTree) -> xr.Dataset:

@@ -37,6 +37,12 @@ def test_order_helps_in_a_chain_and_not_where_items_are_shuffled(chain, raters):
     assert without.gain < 2 * without.error and without.weight < 0.6
 
 
+def test_one_sequence_has_no_standard_error(chain):
+    responses, _ = chain
+    evidence = measure_order(responses, bf.Sequences.from_lengths([600]), "confusion")
+    assert evidence.gain > 0.0 and np.isnan(evidence.error)
+
+
 def test_evidence_may_be_of_some_sequences(chain, monkeypatch):
     whole = measure_order(*chain, "confusion")
     monkeypatch.setattr("bayesfuse.ensemble.order.MAX_RESPONSES", 1500)

@@ -1,5 +1,6 @@
 """Collapsed variational fits of item types: against Gibbs sampling, and what must not matter."""
 
+import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,16 +51,25 @@ def test_fits_are_near_the_draws_of_gibbs_sampling(name):
     responses, truth = crowd(3)
     model = ItemTypes(responses, **OPTIONS[name](responses, truth, np.random.default_rng(1)))
     fitted = bf.fit(model, draws=500, random_seed=1)
-    drawn = bf.sample(model, 500, chains=2, random_seed=1, **QUIET)
+    # many clean items with others that are hard, or few: the fit is of one, slow chains of both
+    draws, largest_bias = (3000, 0.2) if name.startswith("clean") else (500, 0.13)
+    drawn = bf.sample(model, draws, chains=2, random_seed=1, **QUIET)
     assert set(fitted["posterior"]) == set(drawn["posterior"])
     one, two = (bf.label_probabilities(result).values for result in (fitted, drawn))
     assert np.abs(one - two).mean() < 0.06  # it is somewhat surer
-    assert np.mean(one.argmax(1) == two.argmax(1)) > 0.91
-    for variable in ("competence", "prevalence"):
+    decided = two.max(axis=1) > 0.65  # of near ties, the largest says nothing
+    assert np.mean((one.argmax(1) == two.argmax(1))[decided]) > 0.97
+    posterior = drawn["posterior"].dataset
+    for variable, largest in (("competence", largest_bias), ("prevalence", 0.02)):
+        error = az.mcse(posterior[[variable]])[variable].values
         means = [
-            result["posterior"][variable].mean(("chain", "draw")) for result in (fitted, drawn)
+            result["posterior"][variable].mean(("chain", "draw")).values
+            for result in (fitted, drawn)
         ]
-        assert np.abs(means[0] - means[1]).max() < 0.2
+        # the fit is biased by less than its uncertainty, and chains err besides
+        deviation = posterior[variable].std(("chain", "draw")).values
+        allowed = np.minimum(1.4 * deviation, largest) + 4 * error
+        assert np.all(np.abs(means[0] - means[1]) < allowed)
 
 
 def test_several_classes_and_hard_items():

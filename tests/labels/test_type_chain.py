@@ -103,3 +103,39 @@ def test_a_prior_over_types_needs_its_channel():
     labels = bf.build.TypeChain(np.full(12, 1 / 12), np.full(12, 0.5), PATHS, n_classes=2)
     with pytest.raises(ModelError, match="TypeChain and Confusion"):
         ResponseModel.build(responses, labels, bf.build.Confusion(None))
+
+
+def test_the_most_probable_types_are_those_of_all_paths():
+    """The classes of the best of 12³ paths, by their probabilities."""
+    path, rng = bf.Sequences.from_lengths([3]), np.random.default_rng(9)
+    share, stay = random_rows((N_TYPES,), 10), random_rows((N_TYPES, 2), 11)
+    prior = bf.build.TypeChain(share, stay[:, 0], path, n_classes=2)
+    table = bf.Responses.from_matrix(np.zeros((3, 1), dtype=int), classes=[0, 1])
+    likelihood = rng.uniform(0.001, 1.0, (3, N_TYPES)) ** 4
+    step = np.diag(stay[:, 0]) + stay[:, 1:] * share
+    first = share * likelihood[0]
+    joint = first[:, None, None] * (step * likelihood[1])[:, :, None] * (step * likelihood[2])
+    best = np.unravel_index(joint.argmax(), joint.shape)
+    decoded = prior.decode((np.log(share), np.log(stay)), likelihood, prior.structure(table))
+    assert decoded.tolist() == prior.class_of_state[list(best)].argmax(axis=1).tolist()
+    values, vectors = np.linalg.eig(step.T)
+    long_run = np.real(vectors[:, np.isclose(values, 1.0)][:, 0])
+    expected = long_run / long_run.sum() @ prior.class_of_state
+    np.testing.assert_allclose(prior.prevalence((share, stay[:, 0]), 2, (), np), expected)
+
+
+def test_raters_of_types_are_as_good_as_their_labels():
+    """Confusion matrices average types by their shares in the chain: as often right as observed."""
+    rng = np.random.default_rng(12)
+    truth = np.repeat(rng.integers(3, size=60), 10)
+    accuracy = np.array([0.95, 0.9, 0.8, 0.7, 0.5])
+    wrong = (truth[:, None] + rng.integers(1, 3, (600, 5))) % 3
+    table = np.where(rng.random((600, 5)) < accuracy, truth[:, None], wrong)
+    responses = bf.Responses.from_matrix(table, classes=[0, 1, 2])
+    model = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([100] * 6), raters="types")
+    result = bf.find_map(model)
+    stated = bf.rater_table(result).set_index("rater").sort_index()["accuracy"]
+    observed = (table == truth[:, None]).mean(axis=0)
+    np.testing.assert_allclose(stated, observed, atol=0.05)
+    recall = np.diagonal(result["point"]["confusion"].values, axis1=1, axis2=2)
+    np.testing.assert_allclose(recall.mean(axis=1), observed, atol=0.05)
