@@ -80,6 +80,11 @@ def usual_rows(responses: Responses) -> Array:
     return diagonal(n_classes, accuracy=(1 + 1 / n_classes) / 2)
 
 
+def copied(n_classes: int) -> Array:
+    """Return concentrations of the rows of a rater who repeats the verdict of a group."""
+    return diagonal(n_classes, weight=n_classes + 4.0, accuracy=0.9)
+
+
 def robust(
     n_classes: int, *, share: float = 0.2, weight: float | None = None, accuracy: float = 0.6
 ) -> DirichletMixture:

@@ -167,6 +167,13 @@ def fit(
     return result
 
 
+def bound(model: pm.Model, *, start: Any, iterations: int) -> float:
+    """Return the bound of the log evidence that coordinate ascent reaches, without a result."""
+    limits: dict[str, Any] = {"iterations": iterations, "tolerance": None, "batch_size": None}
+    options = {"draws": 1, "rng": np.random.default_rng(0)}
+    return float(_approximate(make_plan(model), "cavi", start, limits, options)[1].trace[-1])
+
+
 def _is_collapsed(plan: Plan, method: str) -> bool:
     """Return whether hidden types are fitted, with what items share summed out."""
     return method == "cavi" and collapsed.suits(plan)
