@@ -17,9 +17,9 @@ from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.inference import em
 from bayesfuse.observation import ResponseModel
+from bayesfuse.observation.model import LabelModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Integers
-from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters import dependence
 from bayesfuse.raters.dependence import Groups
 from bayesfuse.raters.votes import NO_VOTE

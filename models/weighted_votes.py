@@ -18,7 +18,7 @@ from bayesfuse.data.tables import Table
 from bayesfuse.data.vote_terms import Agreement, Terms
 from bayesfuse.errors import ModelError, require_kind, require_mapping, require_number
 from bayesfuse.inference.weighted_votes import Known, by_part, sample_weights
-from bayesfuse.pymc.model import LabelModel
+from bayesfuse.observation.model import LabelModel
 from bayesfuse.results.contents import constants, named
 from bayesfuse.results.probabilities import label_probabilities, vote_shares
 

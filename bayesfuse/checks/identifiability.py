@@ -113,10 +113,10 @@ def identifiability(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> found = bf.checks.identifiability(bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]]))
-    >>> found.facts[["raters", "parameters", "degrees_of_freedom"]].tolist()
+    >>> report = bf.checks.identifiability(bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]]))
+    >>> report.facts[["raters", "parameters", "degrees_of_freedom"]].tolist()
     [2, 5, 3]
-    >>> found.questions["answer"].tolist()
+    >>> report.questions["answer"].tolist()
     ['no', 'no', 'no']
     """
     of_prior: list[Advice] = []

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation.model import one_against_rest
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.priors import robust
-from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import contents
 from bayesfuse.results.build import rebuild
 from bayesfuse.results.compatibility import names_differ, observation_of, parameters

@@ -140,13 +140,12 @@ def in_words(repeats: pd.DataFrame) -> list[str]:
     if not len(repeats):
         return sentences
     most = repeats.sort_values("repeats", ascending=False)
-    count = [
-        f"those of {in_one_line(name)} are alike in {alike:.0%} of the pairs, and five count as "
-        f"about {1.0 + 4.0 * independent:.1f}"
-        for name, alike, independent in zip(
-            most.index, most["agreement"], most["independent"], strict=True
+    count = []
+    for name, row in most.iterrows():
+        count.append(
+            f"those of {in_one_line(name)} are alike in {row['agreement']:.0%} of the pairs, and "
+            f"five count as about {1.0 + 4.0 * row['independent']:.1f}"
         )
-    ]
     return [
         *sentences,
         "Repeated responses of a rater to an item may share an error: "

@@ -20,7 +20,7 @@ from bayesfuse.numerics.threads import (
     seconds_left,
     threads,
 )
-from bayesfuse.pymc.evaluate import check_convergence, evaluate, with_deterministics
+from bayesfuse.observation.evaluate import check_convergence, evaluate, with_deterministics
 from bayesfuse.results import joint_labels, schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse

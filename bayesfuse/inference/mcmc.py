@@ -33,10 +33,10 @@ from bayesfuse.inference.step_method import LabelGibbs
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.threads import available, check, hold, threads
 from bayesfuse.observation import LogParameters, ResponseModel, through_matrices, with_matrices
+from bayesfuse.observation.evaluate import as_posterior
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import diagonal
-from bayesfuse.pymc.evaluate import as_posterior
 from bayesfuse.results.draws import Draws
 
 SECONDS_PER_DRAW = 130e-6  # spent on a draw after sampling; cheaper sweeps are repeated

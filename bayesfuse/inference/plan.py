@@ -17,10 +17,10 @@ from pytensor.tensor.variable import TensorVariable
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import LogParameters, ResponseModel
+from bayesfuse.observation.model import all_observed, observed, parameter_variables, part
 from bayesfuse.parameters.compiled import depends, without_compilation
 from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
 from bayesfuse.parameters.pool import Pool
-from bayesfuse.pymc.model import all_observed, observed, parameter_variables, part
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,6 @@ from bayesfuse.results import schema
 
 DEFAULT = "moments"
 
-
 STEPS_OF_ALL = 5  # EM steps with all partitions, after a start from the first one
 POLISH = 20  # EM steps of every candidate: enough to leave a bad estimate, far from convergence
 MAX_CLIMB = 100  # gradient steps of other variables, given the labels at the start
@@ -72,15 +71,13 @@ def find_start(
         fit = em.fit(observation, initial.rows, priors, iterations=STEPS_OF_ALL)
         rows = move_off_boundary(observation, fit.rows, priors)
         return replace(initial, rows=rows, polished=initial.polished | {"all_partitions": fit})
-    result = method if isinstance(method, xr.DataTree) else None
-    word = "result" if isinstance(method, xr.DataTree) else method
-    if result is None:
-        require_choice("start", word, "moments", "majority", "prior")
     middle = em.centre(priors)
     if nonconjugate is not None:
         middle, nonconjugate = nonconjugate.begin(middle), nonconjugate.only(hyperparameters=False)
-    if word == "prior":
-        return Start(middle, word)
+    if not isinstance(method, xr.DataTree):
+        require_choice("start", method, "moments", "majority", "prior")
+        if method == "prior":
+            return Start(middle, method)
 
     def polish(share: Array) -> em.PointFit:
         counts = observation.counts_from_labels(share, middle)
@@ -89,14 +86,15 @@ def find_start(
         return em.fit(observation, rows, priors, nonconjugate=nonconjugate, iterations=POLISH)
 
     polished, left_out = {}, ""
-    if word == "moments":
-        try:
-            share = by_moments(observation, priors, middle)
-            polished["moments"] = polish(share)
-        except (MomentsError, ImpossibleDataError) as error:
-            left_out = str(error)
-    labels = majority(observation) if result is None else labels_of(result, observation)
-    polished["majority" if result is None else word] = polish(labels)
+    if isinstance(method, xr.DataTree):
+        polished["result"] = polish(labels_of(method, observation))
+    else:
+        if method == "moments":
+            try:
+                polished["moments"] = polish(by_moments(observation, priors, middle))
+            except (MomentsError, ImpossibleDataError) as error:
+                left_out = str(error)
+        polished["majority"] = polish(majority(observation))
     best = max(polished, key=lambda name: polished[name].trace[-1])
     rows = move_off_boundary(observation, polished[best].rows, priors, nonconjugate)
     return Start(rows, best, polished, left_out)

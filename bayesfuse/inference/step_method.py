@@ -18,9 +18,9 @@ from bayesfuse.inference.plan import Block, Plan, PooledBlock, make_plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import Interruption
 from bayesfuse.observation import LogParameters
+from bayesfuse.observation.observed import latest
 from bayesfuse.parameters.compiled import depends, value_function
 from bayesfuse.parameters.variables import RaterGroupingRV
-from bayesfuse.pymc.observed import latest
 
 
 class LabelGibbs(BlockedStep):

@@ -22,8 +22,8 @@ from bayesfuse.inference import cavi
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import LogParameters, ResponseModel, in_blocks
-from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
-from bayesfuse.pymc.model import one_against_rest
+from bayesfuse.observation.evaluate import PRIOR, common_mean, kind
+from bayesfuse.observation.model import one_against_rest
 from bayesfuse.results import natural, schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse

@@ -21,9 +21,9 @@ from bayesfuse.inference.update import update
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import on_cores
 from bayesfuse.observation import LogParameters
+from bayesfuse.observation.evaluate import as_posterior, evaluate, with_deterministics
 from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.pymc.evaluate import as_posterior, evaluate, with_deterministics
 from bayesfuse.results import natural, schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.vote_terms import Terms, contrasts
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.pymc.evaluate import as_posterior
+from bayesfuse.observation.evaluate import as_posterior
 from bayesfuse.results import schema
 from bayesfuse.results.build import build
 from bayesfuse.results.contents import named

@@ -81,8 +81,8 @@ class LabelPrior(Factor):
     >>> prior = bf.build.Independent([0.7, 0.3])
     >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1]]))
     >>> likelihood, log_scale = np.array([[0.8, 0.4], [0.2, 0.6]]), np.zeros(2)
-    >>> found = prior.marginal((np.log([[0.7, 0.3]]),), likelihood, log_scale, structure)
-    >>> found.probability.round(2).tolist()
+    >>> posterior = prior.marginal((np.log([[0.7, 0.3]]),), likelihood, log_scale, structure)
+    >>> posterior.probability.round(2).tolist()
     [[0.82, 0.18], [0.44, 0.56]]
     """
 

@@ -211,6 +211,16 @@ def name_rows(
     ax.set_ylabel(caption)
 
 
+def name_square(ax: Axes, names: NDArray[Any]) -> None:
+    """Label the rows of a square matrix of raters, and its columns by the same names."""
+    name_rows(ax, names, "rater")
+    labels = ax.get_yticklabels()
+    style: dict[str, Any] = {"fontsize": labels[0].get_fontsize() if labels else None}
+    ax.set_xticks(ax.get_yticks(), [text.get_text() for text in labels], rotation=90, **style)
+    ax.set_xlabel(ax.get_ylabel())
+    ax.tick_params(length=0)
+
+
 def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> int:
     """Label points in order, omitting labels that would overlap; return the number of labels."""
     from matplotlib.patheffects import withStroke

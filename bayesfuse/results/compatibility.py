@@ -19,8 +19,8 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ChunkedResponseModel, LogParameters, ResponseModel
-from bayesfuse.pymc.evaluate import evaluate, source_of
-from bayesfuse.pymc.model import observed, parameter_variables, require_like
+from bayesfuse.observation.evaluate import evaluate, source_of
+from bayesfuse.observation.model import observed, parameter_variables, require_like
 from bayesfuse.results import contents, schema
 from bayesfuse.results.fitted import Fitted, bind, from_result, population_names, stored_log_odds
 

@@ -133,6 +133,12 @@ def known_classes(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:
     return known["gold"].values if "gold" in known else np.full(n_items, -1)
 
 
+def copies_of(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:
+    """Return how many items every entry of a table of counts represents, one elsewhere (items,)."""
+    known = constants(result)
+    return known["multiplicity"].values if "multiplicity" in known else np.ones(n_items, np.int64)
+
+
 def class_names(result: xr.DataTree) -> list[Any]:
     """Return the names of the classes, from the first group that has them."""
     groups = require_result(result).children

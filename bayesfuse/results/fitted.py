@@ -21,10 +21,10 @@ from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.independent import ANEW, ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import LogParameters, ResponseModel
+from bayesfuse.observation.evaluate import POOL, PRIOR
+from bayesfuse.observation.item_priors import SHARE
 from bayesfuse.parameters.contract import REAL
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.pymc.evaluate import POOL, PRIOR
-from bayesfuse.pymc.item_priors import SHARE
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.contents import (
     all_draws,

@@ -24,7 +24,7 @@ from bayesfuse.ensemble.evidence import (
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
 from bayesfuse.numerics.threads import check
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ import bayesfuse as bf
 from bayesfuse import decisions, plots
 from bayesfuse.errors import LargeResultWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.results import build
 
 

@@ -19,12 +19,11 @@ from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.observation import ResponseModel
+from bayesfuse.observation import ResponseModel, rater_rows
+from bayesfuse.observation.evaluate import common_mean
+from bayesfuse.observation.observed import ObservedResponses, first_table, observe
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.pymc import rater_rows
-from bayesfuse.pymc.evaluate import common_mean
-from bayesfuse.pymc.observed import ObservedResponses, first_table, observe
 from bayesfuse.raters import Abstaining, Confusion, ConsensusOfType, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 
