@@ -264,7 +264,7 @@ class WeightedVotes(LabelModel):
 
 
 def _require_unseen(name: Any, result: Any) -> None:
-    """Raise ModelError for a result that has seen known labels."""
+    """Raise ModelError for a result that was fitted with known labels."""
     if isinstance(result, xr.DataTree) and "constant_data" in result.children:
         gold_of = constants(result).get("gold")
         if gold_of is not None and bool((gold_of >= 0).any()):

@@ -235,7 +235,7 @@ def _questions(
     judged: NDArray[np.bool_],
     n_populations: int,
 ) -> pd.DataFrame:
-    """Return what the table can answer, why, and what would change that."""
+    """Return the questions that the table can answer, the reasons, and the remedies."""
     known = codes[np.unique(visits.item)]
     per_class = np.bincount(known[known >= 0], minlength=table.n_classes)
     is_used = np.bincount(table.label, minlength=table.n_classes) > 0
@@ -339,7 +339,7 @@ def _of_raters(
 
 
 def _of_parts(table: Responses, visits: _Visited) -> str:
-    """Return a sentence on parts of raters who never respond to the same items."""
+    """Return a sentence on sets of raters who never respond to the same items."""
     is_active = np.isin(visits.source_of, visits.active)
     part = np.where(is_active, visits.part[visits.source_of], -1)
     parts = np.unique(visits.part[visits.active]).tolist()

@@ -246,10 +246,10 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
 
 
 def _log_score(result: xr.DataTree, target: Array) -> Array:
-    """Return the log probability of each name (rows) of each class of a mode (columns).
+    """Return the log probability of each name (rows) for each class of a mode (columns).
 
-    The likelihood is invariant to names, except of known items, so these decide, and the prior that
-    raters are better than chance.
+    The likelihood is invariant to permutations of the classes, so the known items and the prior
+    decide.
     """
     weight, (n_classes, _) = _weights(result), target.shape
     used = np.flatnonzero(weight)

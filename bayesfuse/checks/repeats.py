@@ -106,9 +106,9 @@ def collapse_repeats(responses: Table, *, copies: bool = True) -> tuple[Response
 def part_of(
     responses: Responses, most: int, rng: np.random.Generator, known: Any = ()
 ) -> Responses:
-    """Return items drawn at random, with about ``most`` responses in all, and the known items.
+    """Return a random part of the items, with the known ones and one item of every other rater.
 
-    Of raters without a response to these items, one item is added.
+    The part has about ``most`` responses.
     """
     if responses.n_responses <= most:
         return responses
@@ -127,7 +127,7 @@ def part_of(
 
 
 def in_words(repeats: pd.DataFrame) -> list[str]:
-    """Say what repeated responses of a rater to an item count for."""
+    """Describe the weight of repeated responses of a rater to an item."""
     sentences = []
     left_out = [in_one_line(name) for names in repeats["copies"] for name in names]
     if left_out:

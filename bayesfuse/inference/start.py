@@ -61,10 +61,10 @@ def find_start(
     method: str | xr.DataTree = DEFAULT,
     nonconjugate: Nonconjugate | None = None,
 ) -> Start:
-    """Choose a start by the posterior density after a few EM steps.
+    """Choose the start with the highest posterior density after a few EM steps.
 
-    The likelihood alone would not do: it is invariant to permutations of the classes. ``method``
-    may be a result, whose label probabilities are the only candidate.
+    The likelihood alone is invariant to permutations of the classes. ``method`` may be a result,
+    whose label probabilities are then the only candidate.
     """
     if observation.first_chunk is not observation:
         initial = find_start(observation.first_chunk, priors, method, nonconjugate)
@@ -148,9 +148,10 @@ def move_off_boundary(
 def by_moments(observation: ResponseModel, priors: Priors, middle: LogParameters) -> Array:
     """Estimate label probabilities (table items, classes) from the moments of teams of raters.
 
-    Random divisions of raters into three teams give confusion matrices (Leurgans, Ross & Abel
-    1993), whose classes the prior and known labels name; that with the highest density after EM
-    wins. ``middle`` are all parameters at typical values.
+    Every random division of the raters into three teams gives confusion matrices up to a
+    permutation of the classes (Leurgans, Ross & Abel 1993), which the prior and known labels
+    determine. The division with the highest density after EM is used. ``middle`` are typical values
+    of all parameters.
     """
     table = observation.table
     gold = observation.table_gold

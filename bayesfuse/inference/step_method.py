@@ -202,9 +202,8 @@ def _blocks_of(plan: Plan, vars: Any) -> tuple[dict[str, Block], list[PooledBloc
             f"{sorted(requested or plan.variables)}, of which LabelGibbs can draw {sorted(drawn)}."
         )
     observation = plan.observation
-    if set(blocks) & set(observation.indices) and not set(blocks) >= set(
-        observation.raters.parameters
-    ):
+    draws_groups = not set(blocks).isdisjoint(observation.indices)
+    if draws_groups and not set(blocks) >= set(observation.raters.parameters):
         raise ModelError(
             "Groups of raters are drawn with the matrices of groups and raters summed out, so one "
             "step draws them all, with Dirichlet priors: pm.sample(step=bf.build.LabelGibbs()), "

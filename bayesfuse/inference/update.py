@@ -1,4 +1,4 @@
-"""``bf.update``: a variational fit goes on learning from new responses."""
+"""``bf.update``: a variational fit is continued by new responses."""
 
 from __future__ import annotations
 
@@ -117,13 +117,7 @@ def update(
         fitted, dirichlets, responses, ordered, inputs, gold
     )
     observation = _described_as(observation, result, prediction)
-    before, digest = result["fit"].dataset[natural.DIGESTS].values, natural.digest(observation)
-    if digest in before:
-        raise errors.ModelError(
-            "Every table counts once, else the same responses would count as new evidence; items "
-            "that only share names with earlier ones need names of their own. Got: the responses "
-            f"of batch {int(np.flatnonzero(before == digest)[0])} (the first is 0) again."
-        )
+    digests = _with_digest(result["fit"].dataset[natural.DIGESTS].values, observation)
     prior = {name: value.fading(forgetting) for name, value in dirichlets.items()}
     fit = cavi.fit(in_blocks(observation), cavi.expected_log(prior), prior, held=held)
     if not fit.converged:
@@ -142,7 +136,6 @@ def update(
     dirichlets = {
         name: replace(dirichlets[name], posterior=q) for name, q in fit.approximation.items()
     }
-    digests = np.append(before, digest)
     groups = {schema.FIT: natural.fit_group(posterior, dirichlets, fit.trace, digests)}
     homes = [home for home in prediction["parameters"].values() if home and "constant" in home]
     if homes:
@@ -153,11 +146,23 @@ def update(
         "iterations": len(fit.trace),
         "elbo": float(fit.trace[-1]),
         "forgetting": forgetting,
-        "batches": len(before) + 1,
+        "batches": len(digests),
     }
     updated = build(None, posterior, summary, groups, attributes)
     warn_of_collapse(updated, observation)
     return updated
+
+
+def _with_digest(before: NDArray[Any], observation: ResponseModel) -> NDArray[Any]:
+    """Return the digests of all tables, or raise ModelError if this one was added before."""
+    digest = natural.digest(observation)
+    if digest in before:
+        raise errors.ModelError(
+            "Every table counts once, else the same responses would count as new evidence; items "
+            "that only share names with earlier ones need names of their own. Got: the responses "
+            f"of batch {int(np.flatnonzero(before == digest)[0])} (the first is 0) again."
+        )
+    return np.append(before, digest)
 
 
 def _bind_table(
@@ -255,7 +260,7 @@ def _posterior(
 
 
 def _derived(observation: ResponseModel, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what follows from the parameters, by the name that models of this package give it."""
+    """Return deterministics of the parameters, by their names in models of this package."""
     names = observation.labels.parameters
     n_classes = observation.table.n_classes
     drawn = []

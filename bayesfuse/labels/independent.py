@@ -292,7 +292,7 @@ def log_word(probability: Array) -> Array:
 
 @dataclass(frozen=True)
 class ItemRows:
-    """What is known about items, with one row for all items with the same values."""
+    """Inputs of items, with one row for all items with the same values."""
 
     kind: Integers  # the row of every item (items,)
     population: Integers | None  # (rows,)

@@ -33,7 +33,7 @@ DEPENDENT = 1e-8  # share of a column that others leave unexplained, below which
 
 @dataclass(frozen=True)
 class KnownOfItems:
-    """What is known of kinds of items, the kinds, and variables that move their log-odds."""
+    """Inputs of kinds of items, the kinds, and variables that move their log-odds."""
 
     log_odds: ItemLogOdds
     kind: NDArray[np.int64]
@@ -173,7 +173,7 @@ def _moments(responses: Responses, table: Array) -> tuple[Array, Array]:
 
 
 def _standardised(responses: Responses, covariates: Any) -> Array:
-    """Return covariates of mean zero and standard deviation one; register what that takes."""
+    """Return covariates of mean zero and standard deviation one, and register both moments."""
     names, table = read_covariates(responses, covariates)
     mean, sd = _moments(responses, table)
     is_constant = sd <= DEPENDENT * np.maximum(np.abs(mean), 1.0)

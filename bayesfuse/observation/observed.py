@@ -1,4 +1,4 @@
-"""Responses as an observed random variable, which knows its observation: ``observe``."""
+"""Responses as an observed random variable of a PyMC model: ``observe``."""
 
 from __future__ import annotations
 
@@ -217,8 +217,8 @@ def _require_values(
 ) -> None:
     """Raise ModelError if parameters can leave their support where samplers may go.
 
-    They are evaluated at the initial point and around it, in the coordinates that samplers use.
-    Distributions that are known to stay in the support are left out.
+    They are evaluated at the initial point and around it, in unconstrained coordinates.
+    Distributions with the right support are skipped.
     """
     supports = {}
     for factor in (labels, raters):
@@ -252,9 +252,8 @@ def _require_values(
                 for (name, support), value in zip(supports.items(), function(*point), strict=True):
                     support.require(name, value)
             except ModelError:
-                if jitter == 0.0 or _has_density(
-                    model, free, dict(zip(inputs, point, strict=True))
-                ):
+                values = dict(zip(inputs, point, strict=True))
+                if jitter == 0.0 or _has_density(model, free, values):
                     raise
 
 

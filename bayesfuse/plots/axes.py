@@ -64,9 +64,9 @@ def new_axes(
     room: tuple[float, float] = (0.0, 0.0),
     **kwargs: Any,
 ) -> Any:
-    """Return ``count`` axes with no line above and on the right: those given, or a new grid.
+    """Return ``count`` axes without upper and right spines: the given ones, or a new grid.
 
-    New axes are of ``size`` inches, with ``room`` for names.
+    Every new axes has ``size`` inches, and there is ``room`` for names.
     """
     if axes is None:
         from matplotlib import pyplot as plt

@@ -76,7 +76,7 @@ def rebuilt(result: xr.DataTree) -> tuple[ResponseModel, dict[str, NDArray[Any]]
 
 
 def require_alike(results: Mapping[str, xr.DataTree], *parts: str) -> None:
-    """Raise ModelError unless these parts of what results observed are the same, in any order."""
+    """Raise ModelError unless these parts of the observed data are equal, in any order."""
     observed = {name: _observed(result) for name, result in results.items()}
     for part in parts:
         first, *others = [name for name in results if part in observed[name]] or [""]

@@ -277,7 +277,7 @@ def test_a_part_needs_a_model_without_potentials():
     model = together()
     with model:
         pm.Potential("more", model["share"][0, 0])
-    refused(r"nothing tells.*\['more'\]", bf.build.part, model, "first")
+    refused(r"not known to which table.*\['more'\]", bf.build.part, model, "first")
 
 
 @pytest.mark.slow
