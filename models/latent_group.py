@@ -13,11 +13,11 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, NoGroupsWarning, warn
+from bayesfuse.observation.evaluate import common_mean
+from bayesfuse.observation.item_priors import independent_labels
+from bayesfuse.observation.model import LabelModel, one_against_rest
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import RaterGrouping
-from bayesfuse.pymc.evaluate import common_mean
-from bayesfuse.pymc.item_priors import independent_labels
-from bayesfuse.pymc.model import LabelModel, one_against_rest
 from bayesfuse.raters.dependence import Groups
 
 

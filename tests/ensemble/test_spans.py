@@ -37,7 +37,7 @@ def given():
     return abstracts(1)
 
 
-def test_errors_of_missed_spans_go_on(given):
+def test_errors_of_missed_spans_persist(given):
     assert correlation_along(*given[:2]) > 0.6
     rng = np.random.default_rng(1)
     truth = np.tile([0, 1, 2, 2, 2, 0], 500)
