@@ -1,0 +1,92 @@
+"""Groups of raters by their evidence, and what answers make of them."""
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+from bayesfuse.ensemble.sources import log_prior, measure_groups
+from bayesfuse.parameters import partition
+
+
+def independent(rng, truth, right):
+    wrong = rng.random((len(truth), len(right))) >= np.asarray(right)
+    return truth[:, None] ^ wrong
+
+
+def with_copies(seed=0):
+    """Return answers of eight raters, of whom 1, 2 and 3 mostly repeat 0, and the truth."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(2, size=200)
+    answers = independent(rng, truth, [0.6, 0.7, 0.7, 0.7, 0.75, 0.7, 0.8, 0.65])
+    for rater in (1, 2, 3):
+        answers[:, rater] = np.where(rng.random(200) < 0.85, answers[:, 0], answers[:, rater])
+    return answers, truth
+
+
+def accuracy(labels, truth):
+    return np.mean(np.asarray(labels).argmax(axis=1) == truth)
+
+
+def test_copies_are_a_group_whatever_the_order_and_names():
+    answers, _ = with_copies()
+    groups, probability = measure_groups(bf.Responses.from_matrix(answers), None)
+    assert list(groups.values()) == [[0, 1, 2, 3]] and probability > 0.95
+    order = np.random.default_rng(1).permutation(8)
+    items = np.random.default_rng(2).permutation(200)
+    names = [f"rater {7 - rater}" for rater in order]
+    table = bf.Responses.from_matrix(answers[items][:, order], raters=names)
+    renamed, same = measure_groups(table, None)
+    assert {frozenset(raters) for raters in renamed.values()} == {
+        frozenset(f"rater {7 - rater}" for rater in range(4))
+    }
+    assert same == pytest.approx(probability, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    "right",
+    [[0.9, 0.85, 0.8, 0.7, 0.65], [0.93, 0.9, 0.92, 0.5, 0.5, 0.5, 0.5]],
+    ids=["independent", "accurate beside guessers"],
+)
+def test_raters_who_agree_because_they_are_right_are_no_group(right):
+    total = 0.0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        answers = independent(rng, rng.integers(2, size=200), right)
+        total += measure_groups(bf.Responses.from_matrix(answers), None)[1]
+    assert total / 3 < 0.2
+
+
+def test_hard_items_are_no_groups():
+    rng = np.random.default_rng(3)
+    truth = rng.integers(2, size=200)
+    hard = rng.random(200) < 0.3
+    answers = np.where(hard[:, None], independent(rng, truth, [0.35] * 8), 0)
+    answers = np.where(hard[:, None], answers, independent(rng, truth, [0.9] * 8))
+    assert measure_groups(bf.Responses.from_matrix(answers), None)[1] < 0.05
+
+
+def test_the_prior_is_that_of_inferred_groups():
+    """Against frequencies of partitions that the Chinese restaurant process draws."""
+    responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
+    concentration, rng = bf.priors.sharing(None, responses), np.random.default_rng(0)
+    drawn = np.array([partition.draw(4, 2, concentration, rng) for _ in range(20_000)])
+    same = drawn[:, :, None] == drawn[:, None, :]
+    is_alone = drawn == partition.ALONE
+    none = is_alone.all(axis=1).sum()
+    pair = (same[:, 0, 1] & ~is_alone[:, 0] & is_alone[:, 2:].all(axis=1)).sum()
+    expected = np.exp(log_prior([[0, 1]], responses)) * none
+    assert abs(pair - expected) < 4 * np.sqrt(expected)
+
+
+@pytest.mark.slow
+def test_answers_count_copies_once():
+    gains = []
+    for seed in range(3):
+        answers, truth = with_copies(seed)
+        responses = bf.Responses.from_matrix(answers)
+        fused = bf.fuse(responses, random_seed=1, progressbar=False)
+        gains.append(
+            accuracy(bf.label_probabilities(fused), truth) - accuracy(responses.votes(), truth)
+        )
+    assert "share a source" in fused.overview() or "count as one" in fused.overview()
+    assert np.mean(gains) > 0.0
