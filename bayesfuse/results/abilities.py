@@ -321,14 +321,9 @@ def _as_dataset(drawn: dict[str, Array], raters: Any, classes: Any) -> xr.Datase
 
 
 def dispersion_of(result: xr.DataTree) -> float:
-    """Return how dispersed the votes of rules are, relative to independent ones (1).
-
-    It is measured given the label probabilities, if no model of the result has measured it.
-    """
-    trees = [result, *result.children.get("models", xr.DataTree()).children.values()]
-    if "posterior" in result.children:
-        trees.append(result.children["posterior"])
-    stated = [float(tree.attrs["dispersion"]) for tree in trees if "dispersion" in tree.attrs]
+    """Return how dispersed the votes of rules are, measured here if no model of the result has."""
+    nodes = result.subtree
+    stated = [float(node.attrs["dispersion"]) for node in nodes if "dispersion" in node.attrs]
     if stated or not is_of_rules(result):
         return max(stated, default=1.0)
     probability = label_probabilities(result).transpose("item", "class").values
