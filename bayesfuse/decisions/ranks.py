@@ -171,8 +171,9 @@ def rank_raters(
     ----------
     result : DataTree, as in :func:`bayesfuse.rater_table`
     by : str or DataArray, dims (chain, draw, rater), optional
-        What is ranked: an ability (``"accuracy"``, ``"sensitivity"``), or draws of anything else.
-        Default the balanced accuracy (informedness gives the same ranks), of rules the accuracy.
+        What is ranked: an ability, named as in the table (``"accuracy"``, ``"sensitivity"``, of
+        more than two classes ``"sensitivity[class]"``), or draws of anything else. Default the
+        balanced accuracy (informedness gives the same ranks), of rules the accuracy.
     groups : mapping of rater to group, optional
         Such as the family of a judge; the mean of each group is compared with that of all other
         raters.
@@ -238,13 +239,20 @@ def rank_raters(
 
 
 def _ability(drawn: xr.Dataset, name: str) -> xr.DataArray:
-    by_rater = [key for key, values in drawn.items() if values.dims == ("chain", "draw", "rater")]
+    """Return draws of an ability by its name in the table of raters."""
+    dims = ("chain", "draw", "rater")
+    by_rater = {str(key): values for key, values in drawn.items() if values.dims == dims}
+    sensitivity = drawn.get("sensitivity")
+    if sensitivity is not None and "class" in sensitivity.dims:
+        for at, truth in enumerate(sensitivity["class"].values.tolist()):
+            column = f"sensitivity[{truth}]"
+            by_rater[column] = sensitivity.isel({"class": at}, drop=True).rename(column)
     if name not in by_rater:
         raise ModelError(
             "by must be an ability with one number by rater, or draws, a DataArray. Got: "
-            f"{name!r}, not one of {by_rater}."
+            f"{name!r}, not one of {list(by_rater)}."
         )
-    return drawn[name]
+    return by_rater[name]
 
 
 def _differences(apart: NDArray[Any], level: tuple[float, float]) -> dict[str, NDArray[Any]]:

@@ -63,8 +63,8 @@ def select_panel(
     result : DataTree with joint draws of the labels, from ``bf.fuse``, ``bf.sample`` or ``bf.fit``
     cost : mapping or Series of rater to number, default 1 for each
     size : int, optional: number of raters to keep, in place of a tolerance
-    tolerance : share of items that a cheaper panel may label worse than the best, default 0.01,
-        where the log-loss on known labels does not decide
+    tolerance : share of items that a cheaper panel may label worse than the best, default 0.01.
+        Not used with ``size``, nor with 30 known labels or more, whose log-loss decides.
     draws : int, default 200: number of joint draws of the labels for the correlations
     ci_prob, random_seed : probability of the intervals, default that of ArviZ, and seed
 
@@ -84,7 +84,8 @@ def select_panel(
 
     References
     ----------
-    .. [1] arXiv:2605.09702, on panels of judges.
+    .. [1] Li (2026), Calibrate, don't curate: label-efficient estimation from noisy LLM judges,
+       arXiv:2605.09702.
 
     Examples
     --------

@@ -175,6 +175,8 @@ def _candidates(
     result: xr.DataTree, responses: Responses, raters: Any, candidates: int
 ) -> NDArray[np.int64]:
     """Return the indices of the raters who can be asked."""
+    if raters is None and candidates >= responses.n_raters:
+        return np.arange(responses.n_raters)
     if raters is None:
         mean = quality(abilities(result)).mean(("chain", "draw")).values
         return np.argsort(-mean, kind="stable")[:candidates]

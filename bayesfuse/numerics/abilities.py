@@ -17,9 +17,13 @@ import numpy as np
 from bayesfuse.numerics.kernels import Array, inner, kernel
 from bayesfuse.numerics.slice_sampling import slice_from
 
-WIDTH = 1.0  # of slices of logits
+WIDTH = 1.0  # of slices of logits, near the posterior standard deviation after few responses
+
+# Priors in view of twelve public crowds: mean logits of accuracies were −.4 to 1.8, the median .86,
+# and standard deviations between raters 0 to 1.3, the median .57, exp(−.56)
 CENTRE, SCALE = 0.8, 1.5  # normal prior of the means
-LOG_SPREAD, LOG_SCALE = (-0.5, -1.0), 0.7  # normal priors of log σ and log τ
+# normal priors of log σ and log τ: 90 % are within a factor of 3.2, and classes differ by less
+LOG_SPREAD, LOG_SCALE = (-0.5, -1.0), 0.7
 
 
 class Logits(NamedTuple):

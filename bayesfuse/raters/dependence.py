@@ -110,6 +110,7 @@ SURE = 3.0  # standard deviations above the agreement of independent, perfect so
 ITEMS = 10_000  # a sample for the dispersion, so that negligible dependence does not count
 PAIRS, EXPECTED = 10.0, 2.0  # prior of the dispersion: the pairs that it is worth, and its mean
 BLOCK = 1 << 22  # pairs of votes that are compared at a time
+TINY = 1e-9  # keeps the shares of a class without items positive
 
 
 def columns(responses: Responses, shares: Array) -> Integers:
@@ -171,6 +172,24 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
         total += by_block[0]
         n_pairs += by_block[1]
     return total / n_pairs
+
+
+def dispersion_given_labels(responses: Responses, probability: Array) -> float:
+    """Return :func:`dispersion` given label probabilities (items, classes), one or more."""
+    sample = np.unique(np.linspace(0, responses.n_items - 1, ITEMS).astype(np.int64))
+    table, probability = responses.take(sample), probability[sample]
+    shares = table.multiplicity @ probability / table.multiplicity.sum()
+    votes = Votes(None, columns(table, np.maximum(shares, TINY)))
+    voted = votes.vote_matrix(table)
+    expected = voted.T @ (table.multiplicity[:, None] * probability)  # (votes, classes)
+    if not np.bincount(table.label, minlength=table.n_classes).all():
+        # without a vote for some class, only silence can tell the classes apart
+        rate = expected / np.maximum(table.multiplicity @ probability, TINY)
+        measured = firing_dispersion(votes, table, np.stack([rate, 1 - rate], -1), probability)
+    else:
+        share = (expected / np.maximum(expected.sum(axis=0), TINY)).T
+        measured = dispersion(votes, table, share, probability)
+    return max(measured, 1.0)
 
 
 def firing_dispersion(votes: Votes, responses: Responses, rate: Array, probability: Array) -> float:

@@ -16,6 +16,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.numerics.threads import check
 from bayesfuse.parameters.pool import SharedMean
+from bayesfuse.raters.dependence import dispersion_given_labels
 from bayesfuse.results import schema
 from bayesfuse.results.contents import (
     all_draws,
@@ -320,11 +321,13 @@ def _as_dataset(drawn: dict[str, Array], raters: Any, classes: Any) -> xr.Datase
 
 
 def dispersion_of(result: xr.DataTree) -> float:
-    """Return how dispersed the votes of rules are, relative to independent ones (1)."""
-    trees = [result, *result.children.get("models", xr.DataTree()).children.values()]
-    if "posterior" in result.children:
-        trees.append(result.children["posterior"])
-    return max(float(tree.attrs.get("dispersion", 1.0)) for tree in trees)
+    """Return how dispersed the votes of rules are, measured here if no model of the result has."""
+    nodes = result.subtree
+    stated = [float(node.attrs["dispersion"]) for node in nodes if "dispersion" in node.attrs]
+    if stated or not is_of_rules(result):
+        return max(stated, default=1.0)
+    probability = label_probabilities(result).transpose("item", "class").values
+    return dispersion_given_labels(responses_of(result), probability)
 
 
 def _of_parameters(result: xr.DataTree) -> xr.Dataset:

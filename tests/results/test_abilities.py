@@ -43,6 +43,11 @@ def test_all_functions_and_plots_show_the_same_numbers(result):
     ranks = bf.decisions.rank_raters(result, "accuracy")
     np.testing.assert_allclose(ranks["quality"], by_rater.loc[ranks["rater"].values, "accuracy"])
 
+    for column in table.filter(regex=r"^sensitivity(\[\d\])?$"):
+        ranks = bf.decisions.rank_raters(result, column)
+        assert ranks.attrs["by"] == column
+        np.testing.assert_allclose(ranks["quality"], by_rater.loc[ranks["rater"].values, column])
+
     axes = bf.plots.plot_raters(result)
     names = [int(text.get_text()) for text in axes[0].get_yticklabels()]
     shown = np.array([ax.lines[0].get_xdata() for ax in axes])
@@ -126,6 +131,26 @@ def test_rules_have_precision_and_no_columns_without_meaning():
     assert ((wide["high"] - wide["low"]) > 1.4 * (table["high"] - table["low"])).all()
     assert bf.plots.plot_raters(result)[0].get_title() == "where a rule fires"
     plt.close("all")
+
+
+def test_dispersion_is_measured_given_the_labels_where_no_model_has_it():
+    """Pairs of eight rules share a label and, if dependent, half of the items of the class."""
+    rng = np.random.default_rng(1)
+    truth, half = np.arange(2000) % 2, np.arange(2000) // 2 % 2
+    rule = np.arange(8)
+    can_fire = truth[:, None] == rule % 2
+    measured = []
+    for inside in (0.1, 0.2):  # firing rate of a rule in its half of the items, of .1 on average
+        rate = np.where(half[:, None] == rule // 2 % 2, inside, 0.2 - inside)
+        matrix = np.where(rng.random((2000, 8)) < rate * can_fire, rule % 2, -1)
+        measured.append(bf.rater_table(certain(matrix, truth, [0, 1]))["dispersion"].iloc[0])
+    # 12 pairs beside 10 of dispersion two. Independent: each is one, its variance two
+    alone, together = measured
+    assert alone == pytest.approx((20 + 12) / 22, abs=4 * np.sqrt(2 * 12) / 22)
+    # dependent: 4 pairs meet on 20 items, 8 on none, for which 6.7 are expected
+    squares = (4 * (20 - 20 / 3) ** 2 + 8 * (20 / 3) ** 2) / (20 / 3)
+    error = 4 * np.sqrt(4 * 20) * 2 * (20 - 20 / 3) / (20 / 3)  # numbers of meetings are Poisson
+    assert together == pytest.approx((20 + squares) / 22, abs=error / 22)
 
 
 def test_differences_are_paired_on_the_draws(result):
