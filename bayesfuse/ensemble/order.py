@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError, MomentsError
+from bayesfuse.errors import ModelError, MomentsError, PoorFitWarning
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.numerics.kernels import Array
@@ -53,7 +54,9 @@ def measure_order(responses: Responses, sequences: Sequences, raters: str) -> Or
     responses, sequences = some_sequences(responses, sequences)
     model = HiddenMarkov(responses, sequences, raters=raters)  # type: ignore[arg-type]
     try:
-        point = find_map(model, iterations=ITERATIONS)["point"].dataset
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PoorFitWarning)  # its labels are not used
+            point = find_map(model, iterations=ITERATIONS)["point"].dataset
     except (ModelError, MomentsError):
         return UNKNOWN
     observation = observed(model)[1]
