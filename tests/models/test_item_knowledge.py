@@ -193,7 +193,7 @@ MODELS = {
     "pooled": lambda **given: DawidSkene(TABLE, **{"pooled": True} | given),
     "pooled field": lambda **given: MarkovRandomField(TABLE, FIELD, pooled=True, **given),
     "graded": lambda **given: DawidSkene(TABLE, **{"raters": "graded"} | given),
-    "chains": lambda **given: HiddenMarkov(TABLE, CHAINS, raters="confusion", **given),
+    "chains": lambda **given: HiddenMarkov(TABLE, CHAINS, **{"raters": "confusion"} | given),
     "field": lambda **given: MarkovRandomField(TABLE, **{"graph": FIELD} | given),
     "types": lambda **given: ItemTypes(TABLE, **given),
     "rules": lambda **given: LabellingFunctions(TABLE, **given),
