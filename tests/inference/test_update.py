@@ -113,7 +113,7 @@ KNOWN = {
     "coin": (MODELS["coin"], {}),
     "mixture": (lambda r, **kw: DawidSkene(r, confusion_prior=bf.priors.robust(3), **kw), {}),
     "all alone": (MODELS["all alone"], {}),
-    "chain": (HiddenMarkov, {"sequences": sequences_of}),
+    "chain": (partial(HiddenMarkov, raters="confusion"), {"sequences": sequences_of}),
     "populations": (DawidSkene, {"populations": town_of}),
     "silence": (DawidSkene, {}),
 }
