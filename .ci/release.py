@@ -24,7 +24,7 @@ DIST = ROOT / "dist"
 PACKAGES = {"bayesfuse/": "bayesfuse/", "models/": "bayesfuse/models/"}
 """Folders of the checkout, and their places in the wheel."""
 
-OLDEST_TESTS = ["data", "pymc", "results", "plots", "ensemble", "command_line"]
+OLDEST_TESTS = ["data", "observation", "results", "plots", "ensemble", "command_line"]
 """Tests that the oldest dependencies must pass: those that use most of other libraries."""
 
 IMPORTS = """

@@ -12,11 +12,7 @@ from bayesfuse.command_line.run import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status.
-
-    It is 2 after an error, which is printed on stderr in one line, and 130 after Ctrl-C, which ends
-    sampling: the draws until then are written.
-    """
+    """Run the command line; return 0, 2 after an error, or 130 after Ctrl-C (draws are kept)."""
     try:
         return run(parse(argv))
     except KeyboardInterrupt:

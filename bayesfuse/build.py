@@ -14,10 +14,10 @@ if TYPE_CHECKING:
         StationaryMarkovChain as StationaryMarkovChain,
         TypeChain as TypeChain,
     )
+    from bayesfuse.observation.model import LabelModel as LabelModel, part as part
+    from bayesfuse.observation.observed import observe as observe
     from bayesfuse.parameters.capabilities import Capabilities as Capabilities
     from bayesfuse.parameters.variables import dirichlet as dirichlet
-    from bayesfuse.pymc.model import LabelModel as LabelModel, part as part
-    from bayesfuse.pymc.observed import observe as observe
     from bayesfuse.raters import (
         Abstaining as Abstaining,
         Confusion as Confusion,

@@ -180,11 +180,8 @@ def sleep(raters: Literal["all", "people", "networks"] = "all", nights: int | No
     ]
     stage = stage[: len(names)]
     counts = (stage[:, : len(_SCORERS), None] == np.arange(len(_STAGES))).sum(axis=1)
-    truth = {
-        name: _STAGES[best]
-        for name, best, most in zip(names, counts.argmax(axis=1), counts.max(axis=1), strict=True)
-        if most >= 3
-    }
+    best = counts.argmax(axis=1)
+    truth = {names[n]: _STAGES[best[n]] for n in np.flatnonzero(counts.max(axis=1) >= 3)}
     used = {"all": slice(None), "people": slice(0, 5), "networks": slice(5, None)}[raters]
     item, rater = np.nonzero(stage[:, used] >= 0)
     responses = Responses.from_long(

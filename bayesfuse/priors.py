@@ -71,13 +71,18 @@ def diagonal(n_classes: int, *, weight: float | None = None, accuracy: float = 0
 def usual_rows(responses: Responses) -> Array:
     """Return the default concentrations of a rater's rows, (classes, labels).
 
-    Fewer than three raters do not identify their accuracies. The prior then is centred between
-    chance and one, so that its intervals hold accuracies from chance on.
+    Fewer than three raters do not identify their accuracies, so the prior is then centred halfway
+    between chance and one, and its intervals begin near chance.
     """
     n_classes = responses.n_classes
     if responses.n_raters >= IDENTIFIED:
         return diagonal(n_classes)
     return diagonal(n_classes, accuracy=(1 + 1 / n_classes) / 2)
+
+
+def copied(n_classes: int) -> Array:
+    """Return concentrations of the rows of a rater who repeats the verdict of a group."""
+    return diagonal(n_classes, weight=n_classes + 4.0, accuracy=0.9)
 
 
 def robust(

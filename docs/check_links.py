@@ -26,12 +26,12 @@ class Page(HTMLParser):
         self.feed(file.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.anchors.update(found[key] for key in ("id", "name") if found.get(key))
-        if tag == "a" and found.get("href"):
-            self.links.add(found["href"])
-        elif found.get(LOADED.get(tag, "")):
-            self.files.add(found[LOADED[tag]])
+        attributes = dict(attrs)
+        self.anchors.update(attributes[key] for key in ("id", "name") if attributes.get(key))
+        if tag == "a" and attributes.get("href"):
+            self.links.add(attributes["href"])
+        elif attributes.get(LOADED.get(tag, "")):
+            self.files.add(attributes[LOADED[tag]])
 
 
 def resolve(file: Path, link: str) -> tuple[Path, str] | None:
@@ -48,13 +48,13 @@ def broken(pages: dict[Path, Page]) -> list[str]:
     wrong = []
     for file, page in pages.items():
         for link in page.links | page.files:
-            found = resolve(file, link)
-            if found is None:
+            target = resolve(file, link)
+            if target is None:
                 if link in page.files and not link.startswith("data:"):
                     wrong.append(f"{file}: loaded from another host: {link}")
-            elif not found[0].exists():
+            elif not target[0].exists():
                 wrong.append(f"{file}: no such file: {link}")
-            elif found[1] and found[0] in pages and found[1] not in pages[found[0]].anchors:
+            elif target[1] and target[0] in pages and target[1] not in pages[target[0]].anchors:
                 wrong.append(f"{file}: no such anchor: {link}")
     return wrong
 
@@ -63,8 +63,8 @@ def far(pages: dict[Path, Page], start: Path) -> list[str]:
     """List the pages that are more than three clicks from the first."""
     reached = edge = {start}
     for _ in range(CLICKS):
-        found = {resolve(file, link) for file in edge for link in pages[file].links}
-        edge = {target[0] for target in found if target and target[0] in pages} - reached
+        targets = {resolve(file, link) for file in edge for link in pages[file].links}
+        edge = {target[0] for target in targets if target and target[0] in pages} - reached
         reached = reached | edge
     return [
         f"{file}: more than {CLICKS} clicks from the start"

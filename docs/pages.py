@@ -30,8 +30,8 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
-        Block(text[: found.start()].count("\n") + 2, found[1], found[3] or "")
-        for found in BLOCK.finditer(text)
+        Block(text[: match.start()].count("\n") + 2, match[1], match[3] or "")
+        for match in BLOCK.finditer(text)
     ]
 
 
@@ -73,10 +73,10 @@ def write(page: Path) -> None:
     """Replace the outputs that a page states by what its code prints."""
     printed = iter(run(page))
 
-    def with_output(found: re.Match[str]) -> str:
+    def with_output(match: re.Match[str]) -> str:
         out = next(printed)
         shown = f"\n```text\n{out.rstrip()}\n```\n" if out else ""
-        return f"```python\n{found[1]}```\n{shown}"
+        return f"```python\n{match[1]}```\n{shown}"
 
     text = page.read_text(encoding="utf-8")
     page.write_text(BLOCK.sub(with_output, text), encoding="utf-8")

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import bayesfuse as bf
 from bayesfuse.data.tables import Table
-from bayesfuse.pymc.item_priors import independent_labels
-from bayesfuse.pymc.model import LabelModel
+from bayesfuse.observation.item_priors import independent_labels
+from bayesfuse.observation.model import LabelModel
 
 
 class DawidSkene(LabelModel):

@@ -17,10 +17,10 @@ from bayesfuse.data.tags import mark_spans, spans_begin_with_b
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind
 from bayesfuse.inference.cross_classify import cross_classify
 from bayesfuse.models.item_types import CONCENTRATION, competence_and_guess, competing_pairs
+from bayesfuse.observation.evaluate import common_mean
+from bayesfuse.observation.model import LabelModel
 from bayesfuse.parameters.consensus_table import ConsensusTable
 from bayesfuse.parameters.dirichlet import DirichletMixture
-from bayesfuse.pymc.evaluate import common_mean
-from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.base import RaterChannel
 
 RaterKind = Literal["types", "sequential", "confusion", "class", "coin", "graded"]

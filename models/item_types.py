@@ -10,18 +10,17 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
-from bayesfuse import priors
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_number
+from bayesfuse.observation.evaluate import common_mean
+from bayesfuse.observation.item_priors import tilted_labels
+from bayesfuse.observation.model import LabelModel
+from bayesfuse.observation.rater_rows import shared_rows, shared_shares
 from bayesfuse.parameters.consensus_table import TRUST, ConsensusTable, class_given_type
 from bayesfuse.parameters.contract import DRAWN
 from bayesfuse.parameters.pool import SMALLEST, ConsensusShares, Member
 from bayesfuse.parameters.simplex import SIMPLEX
 from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.pymc.evaluate import common_mean
-from bayesfuse.pymc.item_priors import tilted_labels
-from bayesfuse.pymc.model import LabelModel
-from bayesfuse.pymc.rater_rows import shared_rows, shared_shares
 
 # concentrations of the prior of shares: of all types with a consensus row, of all clean types
 CONCENTRATION, CLEAN_CONCENTRATION = 3.0, 1.5
@@ -178,7 +177,7 @@ class ItemTypes(LabelModel):
 
     def _clean_confusion(self) -> Any:
         """Register the rows of every rater on clean types."""
-        rows = priors.confusion(None, self.responses)
+        rows = bf.priors.confusion(None, self.responses)
         self.new_rater_defaults["clean_confusion"] = common_mean(rows)
         return dirichlet("clean_confusion", rows, dims=("rater", "class", "answer"))
 

@@ -17,9 +17,9 @@ from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_positive
 from bayesfuse.inference import em
 from bayesfuse.observation import ResponseModel
+from bayesfuse.observation.model import LabelModel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.factor import Integers
-from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters import dependence
 from bayesfuse.raters.dependence import Groups
 from bayesfuse.raters.votes import NO_VOTE
@@ -164,7 +164,7 @@ class LabellingFunctions(LabelModel):
 
 @dataclass(frozen=True)
 class ClassShares:
-    """What is known of the shares of the classes: ``fixed`` (classes,), or a prior."""
+    """Shares of the classes: ``fixed`` (classes,), or a prior."""
 
     fixed: Array | None
     concentration: Array
@@ -244,7 +244,8 @@ def _typical_classes(
 ) -> Array:
     """Return the classes of the items with every vote (votes, classes), for typical sources.
 
-    Where silence is not evidence, by iterative proportional fitting to the numbers of votes.
+    If silence is not modelled, they are fitted to the numbers of votes by iterative proportional
+    fitting.
     """
     lift = 1.0 + np.eye(responses.n_classes)[votes.label_of] * (odds - 1.0)
     if isinstance(votes, bf.build.Firing):

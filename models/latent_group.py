@@ -13,11 +13,11 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, NoGroupsWarning, warn
+from bayesfuse.observation.evaluate import common_mean
+from bayesfuse.observation.item_priors import independent_labels
+from bayesfuse.observation.model import LabelModel, one_against_rest
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.variables import RaterGrouping
-from bayesfuse.pymc.evaluate import common_mean
-from bayesfuse.pymc.item_priors import independent_labels
-from bayesfuse.pymc.model import LabelModel, one_against_rest
 from bayesfuse.raters.dependence import Groups
 
 
@@ -50,7 +50,8 @@ class LatentGroup(LabelModel):
         Concentration of the rows from truth to verdict. Default ``bf.priors.diagonal(classes)``.
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Prior of the rows from verdict (for raters in no group: truth) to label, as in
-        :class:`bayesfuse.models.DawidSkene`, without mixtures for "posterior".
+        :class:`bayesfuse.models.DawidSkene`, without mixtures for "posterior". Raters of a group
+        repeat its verdict on nine items of ten by default, unless groups are inferred.
     share_prior : float, optional
         With "posterior", the prior probability that two raters share a source. Default one over
         the squared number of raters: the odds of no groups are from three to one to three to two.
@@ -67,6 +68,10 @@ class LatentGroup(LabelModel):
 
     Notes
     -----
+    That raters repeat a verdict more faithfully than others are right tells the group from the
+    rest: if all raters but those of a group are another group instead, the table is as probable,
+    with the verdicts of the group as the truth.
+
     ``confusion``, ``sensitivity`` and ``specificity`` are with respect to the truth (eq. 8), as in
     every model; ``rater_confusion``, ``verdict_sensitivity`` and ``verdict_specificity`` with
     respect to the verdict of the rater's group.
@@ -144,6 +149,10 @@ class LatentGroup(LabelModel):
 
     def _rater_confusion(self, prior: Any, has_groups: bool, inferred: bool) -> Any:
         """Register the rows from verdict (for raters in no group: truth) to label."""
+        if not inferred and (prior is None or isinstance(prior, Mapping)):
+            row = bf.priors.copied(self.responses.n_classes)
+            grouped = [rater for raters in self.groups.members.values() for rater in raters]
+            prior = dict.fromkeys(grouped, row) | dict(prior or {})
         rows = bf.priors.confusion(prior, self.responses)
         if inferred and isinstance(rows, DirichletMixture):
             raise ModelError(

@@ -13,9 +13,9 @@ from bayesfuse.data.graph import as_graph
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_choice, require_positive
 from bayesfuse.models.item_types import competence_and_guess
+from bayesfuse.observation.model import LabelModel
 from bayesfuse.parameters.consensus_table import TRUST, ConsensusTable, class_given_type
 from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.pymc.model import LabelModel
 from bayesfuse.raters.base import RaterChannel
 
 # Number of items of every class as which the prior of its types counts, for raters="types". Labels

@@ -18,7 +18,7 @@ from bayesfuse.data.tables import Table
 from bayesfuse.data.vote_terms import Agreement, Terms
 from bayesfuse.errors import ModelError, require_kind, require_mapping, require_number
 from bayesfuse.inference.weighted_votes import Known, by_part, sample_weights
-from bayesfuse.pymc.model import LabelModel
+from bayesfuse.observation.model import LabelModel
 from bayesfuse.results.contents import constants, named
 from bayesfuse.results.probabilities import label_probabilities, vote_shares
 
@@ -264,7 +264,7 @@ class WeightedVotes(LabelModel):
 
 
 def _require_unseen(name: Any, result: Any) -> None:
-    """Raise ModelError for a result that has seen known labels."""
+    """Raise ModelError for a result that was fitted with known labels."""
     if isinstance(result, xr.DataTree) and "constant_data" in result.children:
         gold_of = constants(result).get("gold")
         if gold_of is not None and bool((gold_of >= 0).any()):

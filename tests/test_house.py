@@ -26,7 +26,6 @@ ORDER = [
     ["parameters", "moments"],
     ["priors", "labels", "raters"],
     ["datasets", "observation"],
-    ["pymc"],
     ["results"],
     ["inference"],
     ["testing", "checks", "decisions"],
@@ -187,7 +186,7 @@ def test_graphs_are_compiled_anew_when_kernels_are(monkeypatch):
     def key():
         return numba_funcify_and_cache_key(node.op, node=node)[1]
 
-    monkeypatch.setattr("bayesfuse.pymc.numba.DIGEST", "of other sources")
+    monkeypatch.setattr("bayesfuse.observation.numba.DIGEST", "of other sources")
     other = key()
     monkeypatch.undo()
     assert key() == key() != other and None not in (key(), other)

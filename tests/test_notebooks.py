@@ -61,7 +61,7 @@ def test_notebook_holds_the_outputs_of_one_run(path):
 
 
 @every_notebook
-def test_notebook_says_nothing_of_the_machine_it_ran_on(path):
+def test_notebook_has_no_paths_of_the_machine_it_ran_on(path):
     notebook = nbformat.read(path, as_version=4)
     assert notebook.metadata.kernelspec.name == "python3"
     for cell in code_cells(notebook):

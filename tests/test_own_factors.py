@@ -177,7 +177,7 @@ def test_parameters_by_item_are_drawn(crowd):
     refused("single items", bf.fit, model, method="cavi", batch_size=50)
 
 
-def test_what_is_impossible_may_not_be_seen():
+def test_frequencies_of_impossible_labels_fail():
     with pytest.raises(AssertionError, match="frequencies differ"):
         assert_frequencies(np.array([500.0, 495.0, 5.0]), np.array([0.5, 0.5, 0.0]), "a coin")
 

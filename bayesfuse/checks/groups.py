@@ -18,8 +18,8 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_kind, require_number
 from bayesfuse.moments.pairs import class_moments
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation.model import observed, parameter_variables
 from bayesfuse.parameters.partition import ALONE
-from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.raters.latent_groups import LatentGroups
 from bayesfuse.raters.verdicts import add_verdicts
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, require_same
@@ -118,8 +118,8 @@ def verdict_probabilities(result: xr.DataTree, model: pm.Model | None = None) ->
     --------
     >>> import bayesfuse as bf
     >>> model = bf.models.LatentGroup(bf.datasets.anesthesia(), groups={"ward": [2, 3]})
-    >>> found = bf.checks.verdict_probabilities(bf.find_map(model))
-    >>> found.sel(item=1, group="ward").round(1).values.tolist()
+    >>> verdicts = bf.checks.verdict_probabilities(bf.find_map(model))
+    >>> verdicts.sel(item=1, group="ward").round(1).values.tolist()
     [1.0, 0.0, 0.0, 0.0]
     """
     observation = observation_of(result, model)

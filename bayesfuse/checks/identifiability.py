@@ -113,10 +113,10 @@ def identifiability(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> found = bf.checks.identifiability(bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]]))
-    >>> found.facts[["raters", "parameters", "degrees_of_freedom"]].tolist()
+    >>> report = bf.checks.identifiability(bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]]))
+    >>> report.facts[["raters", "parameters", "degrees_of_freedom"]].tolist()
     [2, 5, 3]
-    >>> found.questions["answer"].tolist()
+    >>> report.questions["answer"].tolist()
     ['no', 'no', 'no']
     """
     of_prior: list[Advice] = []
@@ -235,7 +235,7 @@ def _questions(
     judged: NDArray[np.bool_],
     n_populations: int,
 ) -> pd.DataFrame:
-    """Return what the table can answer, why, and what would change that."""
+    """Return the questions that the table can answer, the reasons, and the remedies."""
     known = codes[np.unique(visits.item)]
     per_class = np.bincount(known[known >= 0], minlength=table.n_classes)
     is_used = np.bincount(table.label, minlength=table.n_classes) > 0
@@ -339,7 +339,7 @@ def _of_raters(
 
 
 def _of_parts(table: Responses, visits: _Visited) -> str:
-    """Return a sentence on parts of raters who never respond to the same items."""
+    """Return a sentence on sets of raters who never respond to the same items."""
     is_active = np.isin(visits.source_of, visits.active)
     part = np.where(is_active, visits.part[visits.source_of], -1)
     parts = np.unique(visits.part[visits.active]).tolist()

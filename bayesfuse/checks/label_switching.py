@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation.model import one_against_rest
 from bayesfuse.parameters.partition import ALONE
 from bayesfuse.priors import robust
-from bayesfuse.pymc.model import one_against_rest
 from bayesfuse.results import contents
 from bayesfuse.results.build import rebuild
 from bayesfuse.results.compatibility import names_differ, observation_of, parameters
@@ -246,10 +246,10 @@ def _target(result: xr.DataTree, reference: xr.DataTree | None) -> Array:
 
 
 def _log_score(result: xr.DataTree, target: Array) -> Array:
-    """Return the log probability of each name (rows) of each class of a mode (columns).
+    """Return the log probability of each name (rows) for each class of a mode (columns).
 
-    The likelihood is invariant to names, except of known items, so these decide, and the prior that
-    raters are better than chance.
+    The likelihood is invariant to permutations of the classes, so the known items and the prior
+    decide.
     """
     weight, (n_classes, _) = _weights(result), target.shape
     used = np.flatnonzero(weight)

@@ -14,8 +14,8 @@ from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.inference.sample import sample
 from bayesfuse.labels import Independent
+from bayesfuse.observation.model import LabelModel
 from bayesfuse.priors import usual_rows
-from bayesfuse.pymc.model import LabelModel
 from bayesfuse.results.summaries import coverage, interval
 
 WEIGHTS = 0.5, 1.0, 2.0  # of the prior responses that a rater's row counts as

@@ -71,8 +71,8 @@ def pairwise_agreement(
     --------
     >>> import bayesfuse as bf
     >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
-    >>> found = bf.checks.pairwise_agreement(result, random_seed=1)
-    >>> found.sizes["pair"], int(found["unusual"].sum())
+    >>> check = bf.checks.pairwise_agreement(result, random_seed=1)
+    >>> check.sizes["pair"], int(check["unusual"].sum())
     (10, 0)
     """
     data = Replicated(result, model, draws, random_seed)

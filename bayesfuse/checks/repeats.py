@@ -106,9 +106,9 @@ def collapse_repeats(responses: Table, *, copies: bool = True) -> tuple[Response
 def part_of(
     responses: Responses, most: int, rng: np.random.Generator, known: Any = ()
 ) -> Responses:
-    """Return items drawn at random, with about ``most`` responses in all, and the known items.
+    """Return a random part of the items, with the known ones and one item of every other rater.
 
-    Of raters without a response to these items, one item is added.
+    The part has about ``most`` responses.
     """
     if responses.n_responses <= most:
         return responses
@@ -127,7 +127,7 @@ def part_of(
 
 
 def in_words(repeats: pd.DataFrame) -> list[str]:
-    """Say what repeated responses of a rater to an item count for."""
+    """Describe the weight of repeated responses of a rater to an item."""
     sentences = []
     left_out = [in_one_line(name) for names in repeats["copies"] for name in names]
     if left_out:
@@ -140,13 +140,12 @@ def in_words(repeats: pd.DataFrame) -> list[str]:
     if not len(repeats):
         return sentences
     most = repeats.sort_values("repeats", ascending=False)
-    count = [
-        f"those of {in_one_line(name)} are alike in {alike:.0%} of the pairs, and five count as "
-        f"about {1.0 + 4.0 * independent:.1f}"
-        for name, alike, independent in zip(
-            most.index, most["agreement"], most["independent"], strict=True
+    count = []
+    for name, row in most.iterrows():
+        count.append(
+            f"those of {in_one_line(name)} are alike in {row['agreement']:.0%} of the pairs, and "
+            f"five count as about {1.0 + 4.0 * row['independent']:.1f}"
         )
-    ]
     return [
         *sentences,
         "Repeated responses of a rater to an item may share an error: "

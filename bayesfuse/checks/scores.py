@@ -144,8 +144,8 @@ def calibration(
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(500, 5, 2, random_seed=1)
     >>> point = bf.find_map(bf.models.DawidSkene(made.responses))
-    >>> found = bf.checks.calibration(point, dict(enumerate(made.truth.tolist())))
-    >>> int(found["count"].sum()), found.attrs["ece"] < 0.05
+    >>> table = bf.checks.calibration(point, dict(enumerate(made.truth.tolist())))
+    >>> int(table["count"].sum()), table.attrs["ece"] < 0.05
     (500, True)
     """
     require_choice("equal", equal, "width", "count")

@@ -81,10 +81,7 @@ def _read_values(path: Path, source: Path | BytesIO) -> pd.DataFrame:
 
 
 def require_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: Path) -> None:
-    """Refuse cells that contain rows, as after an unclosed quote.
-
-    Text in columns that are not used may have several lines, unless these look like rows.
-    """
+    """Raise if a cell contains rows of the table, as after an unclosed quote."""
     if any(LINE_BREAK.search(name) for name in frame):
         raise CommandError(f"column names must be on one line. Got: several lines in {path}")
     for index, name in enumerate(frame):

@@ -50,7 +50,7 @@ ANSWER = "bayesfuse: interrupted; what is complete will be written"  # at once, 
 
 
 def fit(arguments: argparse.Namespace, tables: Tables) -> int:
-    """Average several models, or fit one; write labels and what was asked for, print a report."""
+    """Average several models, or fit one; write the requested files, and print a report."""
     groups = tables.groups
     model = None if arguments.model is None else _model(arguments, tables)
     # stdout may hold the labels

@@ -53,9 +53,9 @@ def write_labels(
 ) -> None:
     """Write the most probable label of every item, its probability, and those of all classes.
 
-    Without a model, of an answer, also the difficulty; of a model, the largest Monte Carlo error.
-    Items in sequence also have sequence and position and, of a model, their label on the most
-    probable path.
+    An answer of several models adds the difficulty, and one model the largest Monte Carlo error;
+    for items in sequence, there are also sequence, position and the label on the most probable
+    path.
     """
     probability = bf.label_probabilities(result)
     classes = probability["class"].values
@@ -113,7 +113,7 @@ def draw(result: xr.DataTree, path: Path) -> None:
 
 
 def write_netcdf(result: xr.DataTree, path: Path) -> str:
-    """Write a result as NetCDF, and return a remark on what was left out."""
+    """Write a result as NetCDF, and return a remark on groups that were left out."""
     left_out = ""
     if isinstance(result, bf.Fused) and result.nbytes > MAX_BYTES and "models" in result.children:
         result = result.copy(deep=False)
@@ -132,10 +132,7 @@ def write_netcdf(result: xr.DataTree, path: Path) -> str:
 def report(
     model: bf.build.LabelModel, result: xr.DataTree, schedule: Schedule | None = None
 ) -> str:
-    """Return parameters, raters, the least certain items and the convergence of a fit as text.
-
-    ``schedule`` is the time for posterior predictive checks, None for none.
-    """
+    """Return parameters, raters, the least certain items and the convergence of a fit as text."""
     sizes = require_draws(result, "A report").sizes
     settings = result.attrs
     probability = bf.label_probabilities(result, model)

@@ -1,1 +1,1 @@
-"""What users give: responses, sequences, graphs, and how they are read."""
+"""Inputs: responses, sequences, graphs, and how they are read."""

@@ -280,17 +280,15 @@ def _item_of_wide(table: Columns, requested: Any, candidates: list[Any], has_ind
 def _require_no_design(table: Columns) -> None:
     """Raise ResponsesError if two columns look like the items and raters of a long table.
 
-    No pair of their values is in two rows, although values are in two rows on average.
+    That is so if no pair of values occurs twice, although single values occur twice on average.
     """
     varying = [n for n in table.names if len(table.counts(n)) > 1][:8]
     for first, second in combinations(varying, 2):
         n_rows = min(table.counts(first).total(), table.counts(second).total())
         n_first, n_second = len(table.counts(first)), len(table.counts(second))
         n_pairs = n_first * n_second  # of more rows, two have the same pair
-        if (
-            len(table.names) < 3
-            or not max(MIN_ROWS, 2 * n_first, 2 * n_second) <= n_rows <= n_pairs
-        ):
+        may_be_design = max(MIN_ROWS, 2 * n_first, 2 * n_second) <= n_rows <= n_pairs
+        if len(table.names) < 3 or not may_be_design:
             continue
         pairs = pd.DataFrame(
             {0: np.asarray(table.frame[first]), 1: np.asarray(table.frame[second])}
@@ -341,7 +339,7 @@ def _label_counts(part: Any, marks: list[Any]) -> Counter[str]:
 
 
 def _odd_name(name: str) -> str:
-    """Return why a column of this name holds no labels of a rater, or nothing."""
+    """Return why a column of this name holds no labels of a rater, else nothing."""
     if name.startswith("Unnamed: "):
         return "without a name"
     if plain_name(name) not in NO_RATERS:
@@ -351,7 +349,7 @@ def _odd_name(name: str) -> str:
 
 
 def _odd_labels(part: Any, labels: Counter[str], n_alone: int, total: int) -> str:
-    """Return why labels, ``n_alone`` of them in no other column, are not of a rater, or nothing."""
+    """Return why labels, ``n_alone`` of them in no other column, are no rater's, else nothing."""
     size, n_labels = labels.total(), len(labels)
     # others have as many responses and might have used the same labels
     is_complete = size == len(part) <= total - size

@@ -32,8 +32,8 @@ def read_gold(
 ) -> Mapping[Any, Any] | pd.Series | None:
     """Return known labels as a mapping, or as a Series, in which names may be repeated.
 
-    The text of a file stands for the names of the table ``names``. Missing labels are left out:
-    NaN, None, the texts ``MISSING`` and, unless they are classes, −1 and skipped tasks.
+    In files, names are text and are converted to those of the table ``names``. Missing labels are
+    left out: NaN, None, the texts ``MISSING`` and, unless they are classes, −1 and skipped tasks.
     """
     labels_by_item = _gold(gold, names, item, label)
     if labels_by_item is None:

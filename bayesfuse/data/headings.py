@@ -61,9 +61,9 @@ def require_header(frame: pd.DataFrame) -> None:
             return
     # the first column may hold items; one rater may have the name of a class by chance
     are_values = all(plain_name(text) in set().union(*values_of) for text in texts[1:])
-    if names_among_values and (
-        names_among_values[0] == names[0] or are_values or len({*texts}) < len(texts)
-    ):
+    is_repeated = len({*texts}) < len(texts)
+    begins_with_value = names_among_values[:1] == names[:1]
+    if names_among_values and (begins_with_value or are_values or is_repeated):
         raise ResponsesError(
             "The first line of a table must hold names of columns, which labels are not: read a "
             "file without names by pd.read_csv(path, header=None) (--no-header), skip further "

@@ -302,14 +302,14 @@ def read_order(
         require_flag("ordered", ordered)
         if not ordered:
             return False
-    orders = [
-        places(as_array(dtype.categories), classes)
-        for dtype in dtypes
-        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
-    ]
-    if any((np.diff(place[place >= 0]) < 0).any() for place in orders):
-        return bool(ordered)  # as declared by classes=
-    categorical = bool(orders) and len(orders) == len(dtypes)
+    n_ordered = 0
+    for dtype in dtypes:
+        if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
+            n_ordered += 1
+            place = places(as_array(dtype.categories), classes)
+            if (np.diff(place[place >= 0]) < 0).any():
+                return bool(ordered)  # as declared by classes=
+    categorical = n_ordered == len(dtypes) > 0
     by_name = classes.dtype.kind not in "US"  # numbers and times
     if ordered is None:
         return categorical or (by_name and bool((classes[1:] > classes[:-1]).all()))

@@ -175,10 +175,10 @@ def positions_of(sequences: Sequences, items: NDArray[Any]) -> NDArray[np.int64]
 def previous_labels(
     sequences: Sequences, responses: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return by row the rater's own label of the previous item, and the number of that pair.
+    """Return for every row the rater's label of the previous item, and the number of that pair.
 
-    Both are −1 where there is none. Of several labels it is the last. Pairs of item and rater are
-    numbered in the order of the rows. Items may be some of those of the sequences.
+    Both are −1 if there is none; of several labels, the last counts. Pairs of item and rater are
+    numbered in the order of the rows. The items may be a subset of those of the sequences.
     """
     place = _rows_of(sequences, responses.items)
     number = np.full(sequences.n_items, -1)

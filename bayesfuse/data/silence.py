@@ -36,9 +36,10 @@ class ByItem:
 
 @dataclass(frozen=True, eq=False)
 class Silence:
-    """Silent sources: ``rater[start[n]:start[n + 1]]`` on item ``n``.
+    """Silent sources: ``rater[start[n]:start[n + 1]]`` did not respond to item ``n``.
 
-    Both are None in a complete table: every source without a response to an item was silent there.
+    Both are None in a complete table, in which every source without a response to an item was
+    silent.
     """
 
     start: Any = None

@@ -1,4 +1,4 @@
-"""Tables and known labels as people have them, each read by one rule."""
+"""Tables and known labels in the forms that users have, each read by one rule."""
 
 from __future__ import annotations
 
@@ -153,10 +153,7 @@ def _as_frame(table: Any) -> Any:
 
 
 def tidy(frame: pd.DataFrame, code: list[str]) -> tuple[pd.DataFrame, str]:
-    """Return a table without headings among its rows and columns without names, and a note.
-
-    The calls that do it are appended to ``code``.
-    """
+    """Return a table without rows of headings and unnamed columns, and a note; extend ``code``."""
     frame, empty, rows = without_headings(frame)
     if empty:
         code.append(f"frame = frame.drop(columns={empty})")
@@ -244,9 +241,9 @@ def read_wide(
 
 
 def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
-    """Return the labels that mean a missing one, and those that mean a skipped task.
+    """Return the labels that mark missing responses, and those that mark skipped tasks.
 
-    Declared classes, also by an ordered categorical, mean neither.
+    Declared classes, including those of an ordered categorical, mark neither.
     """
     if getattr(labels.dtype, "ordered", False):
         classes = [*(classes or ()), *labels.dtype.categories]

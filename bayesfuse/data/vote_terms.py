@@ -27,9 +27,9 @@ class Agreement(NamedTuple):
 class Terms:
     """Inputs of the logit of every item.
 
-    ``votes`` are the share of a rater's responses to an item that are of a class, and
-    ``competence`` how often a rater agrees with the given labels, in log-odds of mean 0 and
-    variance 1 over the responses of the table by which ``agreement`` was measured.
+    ``votes`` are the shares of classes among a rater's responses to an item. ``competence`` is the
+    log-odds of agreement with the given labels, standardised over the responses of the table in
+    which ``agreement`` was measured.
     """
 
     log_mean: Array  # centred logarithms of average label probabilities (items, classes)
@@ -43,9 +43,9 @@ class Terms:
     def of(
         cls, responses: Responses, probabilities: list[Array], agreement: Agreement | None = None
     ) -> Terms:
-        """Return the terms of a table, and of label probabilities (items, classes).
+        """Return the terms of a table, given label probabilities (items, classes).
 
-        The ``agreement`` in the table of a fit puts competence in a new table on the same scale.
+        The ``agreement`` of the fitted table puts the competence in a new table on the same scale.
         """
         mean = np.mean(probabilities, axis=0)
         centre, votes = _centred(mean), _votes(responses)

@@ -169,8 +169,8 @@ def errors_after(
     >>> import bayesfuse as bf
     >>> made = bf.datasets.simulate_dawid_skene(100, 3, 2, random_seed=1)
     >>> result = bf.find_map(bf.models.DawidSkene(made.responses))
-    >>> found = bf.decisions.errors_after(result, [10], random_seed=1)
-    >>> bool(found["wrong"][3] < found["wrong"][1] < found["wrong"][0])
+    >>> errors = bf.decisions.errors_after(result, [10], random_seed=1)
+    >>> bool(errors["wrong"][3] < errors["wrong"][1] < errors["wrong"][0])
     True
     """
     rng, level = require_seed(random_seed), tails(ci_prob)

@@ -59,8 +59,8 @@ def position_bias(
     >>> verdicts = [["A", "A"], ["A", "B"], ["A", "B"], ["B", "B"]] * 5
     >>> model = bf.models.DawidSkene(bf.Responses.from_matrix(verdicts, raters=["one", "two"]))
     >>> result = bf.sample(model, 50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.decisions.position_bias(result, [("one", "two")], random_seed=1)
-    >>> found[["items", "bias", "consistency"]].values.tolist()
+    >>> table = bf.decisions.position_bias(result, [("one", "two")], random_seed=1)
+    >>> table[["items", "bias", "consistency"]].values.tolist()
     [[20.0, 0.25, 0.5]]
     """
     require_count("draws", draws)

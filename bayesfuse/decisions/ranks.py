@@ -92,8 +92,8 @@ def expected_errors(
     --------
     >>> import bayesfuse as bf
     >>> result = bf.fit(bf.models.DawidSkene(bf.datasets.anesthesia()), random_seed=1)
-    >>> found = bf.decisions.expected_errors(result)
-    >>> bool(found["low"] <= found["expected"] <= found["high"]), int(found["items"])
+    >>> errors = bf.decisions.expected_errors(result)
+    >>> bool(errors["low"] <= errors["expected"] <= errors["high"]), int(errors["items"])
     (True, 45)
     """
     require_count("draws", draws)

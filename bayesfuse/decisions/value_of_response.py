@@ -77,8 +77,8 @@ def value_of_response(
     --------
     >>> import bayesfuse as bf
     >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
-    >>> found = bf.decisions.value_of_response(result, repeats=True)
-    >>> found.sizes["choice"], bool((found["value"] <= found["now"] + 1e-9).all())
+    >>> gains = bf.decisions.value_of_response(result, repeats=True)
+    >>> gains.sizes["choice"], bool((gains["value"] <= gains["now"] + 1e-9).all())
     (3, True)
     """
     require_choice("of", of, "errors", "entropy")

@@ -177,24 +177,29 @@ def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Side]:
 
 def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
     """Return models of items without order, whose sources are people or classifiers."""
-    sources = [] if inputs.groups is None else [GROUPS]
+    are_estimated = bool(evidence.groups) or isinstance(inputs.groups, str)
     if not inputs.has_only_labels:
-        return [Side(1.0, sources or [OTHERS])]
-    n_classes = inputs.responses.n_classes
-    graded = [GRADED] if inputs.graded and n_classes > 2 else []
+        return [Side(1.0, [OTHERS] if inputs.groups is None else [GROUPS])]
     independent = [UNPOOLED]
     if np.count_nonzero(inputs.responses.per_rater) >= IDENTIFIED:
         independent += [INDEPENDENT, ONE_ACCURACY]
+    n_classes = inputs.responses.n_classes
+    graded = [GRADED] if inputs.graded and n_classes > 2 else []
     # with two classes, none competes with another
     dependent = [*(ITEMS[:3] if n_classes == 2 else ITEMS), *graded]
-    if sources:
-        are_estimated = evidence.groups or isinstance(inputs.groups, str)
-        of_groups = replace(GROUPS, votes=FEW_VOTES)
-        independent = [of_groups, *independent] if are_estimated else [of_groups]
-        dependent = [GROUPS, *dependent] if are_estimated else [GROUPS]
-    share = evidence.independence
-    both = [Side(share, independent, by_prediction=True), Side(1.0 - share, dependent)]
-    return [side for side in both if side.weight >= LEAST_WEIGHT]
+    of_groups = replace(GROUPS, votes=FEW_VOTES)
+    share, grouped = evidence.independence, 0.0
+    alone = evidence if evidence.ungrouped is None else evidence.ungrouped
+    if inputs.groups is not None:
+        grouped = evidence.grouped if evidence.groups else 1.0
+    with_groups = [of_groups, *dependent] if are_estimated else [GROUPS]
+    weighed = [
+        Side(grouped * share, [of_groups]),
+        Side(grouped * (1.0 - share), with_groups),
+        Side((1.0 - grouped) * alone.independence, independent, by_prediction=True),
+        Side((1.0 - grouped) * (1.0 - alone.independence), dependent),
+    ]
+    return [side for side in weighed if side.weight >= LEAST_WEIGHT]
 
 
 def strong(inputs: Inputs) -> list[Candidate]:

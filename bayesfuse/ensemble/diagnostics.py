@@ -23,7 +23,7 @@ from bayesfuse.ensemble.members import RULES
 from bayesfuse.ensemble.narrative import Finding
 from bayesfuse.ensemble.schedule import Schedule, draws_of_large
 from bayesfuse.errors import InapplicableError, warn
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.results import joint_labels
 
 REPLICATED = 50, 20  # draws for checks by replicated tables, of large tables at least

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from bayesfuse.data.sequences import Sequences, previous_labels
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.order import UNKNOWN, OrderEvidence, measure_order
+from bayesfuse.ensemble.sources import measure_groups
 from bayesfuse.errors import CollapseWarning, ModelError, MomentsError, NoGroupsWarning
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.models import DawidSkene
@@ -47,7 +47,9 @@ SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go
 class Evidence:
     """Correlation of the errors of two sources on an item, its standard error, and groups.
 
-    A group of raters is one source, as is every rater outside groups. ``unmeasured`` is the weight
+    A group of raters is one source, as is every rater outside groups. Estimated groups have the
+    probability ``grouped``, and ``ungrouped`` is the evidence if there are none (None if they are
+    certain or given). ``unmeasured`` is the weight
     of models of independent errors where the correlation is unknown. ``start`` is the fit of
     independent errors that it comes from, at whose labels other models may start.
     """
@@ -55,6 +57,8 @@ class Evidence:
     correlation: float = math.nan
     error: float = math.nan
     groups: Mapping[Any, list[Any]] = field(default_factory=dict)
+    grouped: float = 0.0
+    ungrouped: Evidence | None = None
     unmeasured: float = 0.0
     start: xr.DataTree | None = None
     order_of_types: OrderEvidence = UNKNOWN
@@ -81,10 +85,11 @@ def examine(inputs: Inputs) -> Evidence:
     if inputs.graph is None and are_labelling_functions(responses):
         return Evidence()
     # a property of the table, whatever the seed of the answer
-    evidence = measure_dependence(responses, inputs.gold, 0, inputs.user_groups)
-    if inputs.sequences is not None:  # no model has groups and an order
+    # no model has groups and an order
+    groups = inputs.user_groups if inputs.sequences is None else {}
+    evidence = measure_dependence(responses, inputs.gold, 0, groups)
+    if inputs.sequences is not None:
         along = correlation_along(responses, inputs.sequences)
-        evidence = replace(evidence, groups={})
         if along > SPAN_THRESHOLD:
             evidence = replace(evidence, correlation=along, error=ALONG_ERROR)
         return evidence if mark_spans(responses.classes.tolist()) else _of_order(inputs, evidence)
@@ -115,27 +120,36 @@ def measure_dependence(
         return Evidence(unmeasured=FEW_RATERS)
     if responses.per_item.max(initial=0) < 2:
         return Evidence()
-    table = part_of(responses, max(MAX_RESPONSES, MIN_PER_RATER * responses.n_raters), rng)
-    members: Mapping[Any, list[Any]] = {}
+    members: Mapping[str, list[Any]] = {}
+    grouped = 1.0
     with warnings.catch_warnings():
-        # of defects of a result, which this fit is not
+        # of defects of a result, which these fits are not
         for category in (CollapseWarning, NoGroupsWarning):
             warnings.simplefilter("ignore", category)
         if groups is not None:
             members = Groups.read(groups, responses).members
         elif responses.n_raters <= MAX_RATERS_FOR_GROUPS:
-            with suppress(ModelError):
-                estimated = Groups.read("moments", table).members.values()
-                members = {f"source {i + 1}": raters for i, raters in enumerate(estimated)}
-        table = _one_rater_per_group(table, members)
-        known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
-        try:
-            fit = find_map(DawidSkene(table, gold=known or None))
-        except (ModelError, MomentsError):
-            return Evidence(groups=members)
+            members, grouped = measure_groups(responses, gold)
+        of_sources = _correlation(_one_rater_per_group(responses, members), gold, rng)
+        if groups is not None or not members:
+            return replace(of_sources, groups=members)
+        ungrouped = _correlation(responses, gold, rng) if grouped < 1.0 - LEAST_WEIGHT else None
+    return replace(of_sources, groups=members, grouped=grouped, ungrouped=ungrouped, start=None)
+
+
+def _correlation(
+    responses: Responses, gold: Mapping[Any, Any] | None, rng: np.random.Generator
+) -> Evidence:
+    """Return evidence of the correlation of errors alone, of a part of large tables."""
+    table = part_of(responses, max(MAX_RESPONSES, MIN_PER_RATER * responses.n_raters), rng)
+    known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
+    try:
+        fit = find_map(DawidSkene(table, gold=known or None))
+    except (ModelError, MomentsError):
+        return Evidence()
     shares, rows = fit["point"]["prevalence"].values, fit["point"]["confusion"].values
-    start = None if members or table.n_items < responses.n_items else fit
-    return Evidence(*error_correlation(table, shares, rows, rng), members, start=start)
+    start = fit if table.n_items == responses.n_items else None
+    return Evidence(*error_correlation(table, shares, rows, rng), start=start)
 
 
 def correlation_along(responses: Responses, sequences: Sequences) -> float:

@@ -27,7 +27,7 @@ from bayesfuse.errors import (
 from bayesfuse.inference import variational
 from bayesfuse.inference.sample import sample
 from bayesfuse.numerics.threads import Interruption, TimeIsUp, deadline
-from bayesfuse.pymc.model import LabelModel, observed
+from bayesfuse.observation.model import LabelModel, observed
 from bayesfuse.raters.consensus import Consensus
 
 START_AT = '{{"confusion": results[{!r}]["posterior"]["confusion"].mean(("chain", "draw")).values}}'

@@ -9,7 +9,7 @@ from typing import Any
 import bayesfuse.models
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import CHAINS, draws_of_large
-from bayesfuse.pymc.model import LabelModel
+from bayesfuse.observation.model import LabelModel
 
 LEAST_VOTES, FEW_VOTES, SEQUENCE_VOTES, RULE_VOTES = 0.01, 0.05, 0.2, 0.25
 SPAN_VOTES, MANY_VOTES = 0.4, 0.5

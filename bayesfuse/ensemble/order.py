@@ -18,7 +18,7 @@ from bayesfuse.inference.find_map import find_map
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ResponseModel
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 
 MAX_RESPONSES = 40_000  # of whole sequences, from which the evidence is estimated
 MAX_RATERS = 6  # who are left out, those with the most responses

@@ -14,7 +14,7 @@ from bayesfuse.inference.mcmc import sweep_cost, sweeps_of_draw
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.inference.sample import sample
 from bayesfuse.numerics.threads import TimeIsUp, check, extension
-from bayesfuse.pymc.model import LabelModel
+from bayesfuse.observation.model import LabelModel
 
 CHAINS = 4
 MIN_DRAWS = 50  # smallest useful number of draws and of tuning steps

@@ -20,10 +20,7 @@ QUOTED = re.compile(r"(?<!\w)'[^']*'|(?<!\w)\"[^\"]*\"|\S{81,}")
 
 
 def discreet(message: str) -> str:
-    """Return a message without addresses and keys, and with little of the user's data.
-
-    Errors and warnings end in logs and reports, which others read.
-    """
+    """Return a message without addresses, keys and long data, as logs and reports are shared."""
     message = masked(message)
     for most in (100, 40, 15):
         if sum(len(quoted[0]) for quoted in QUOTED.finditer(message)) <= MAX_QUOTED:

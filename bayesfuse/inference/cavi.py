@@ -82,17 +82,14 @@ def fit(
     q = _add(priors, counts)
     previous = q
     trace: list[float] = []
+    is_em = observation.labels.capabilities.sufficient
     for _ in range(iterations):
         log_rows = expected_log(q)
         log_evidence, counts = observation.expected(fixed | log_rows)
         if log_evidence == -np.inf:
             observation.require_possible_at(fixed | log_rows)
         height = log_evidence - divergence(q, priors, log_rows)
-        if (
-            trace
-            and height < trace[-1] - min_gain
-            and not observation.labels.capabilities.sufficient
-        ):
+        if trace and height < trace[-1] - min_gain and not is_em:
             q = _between(previous, q, 0.5)
             continue
         trace.append(height)

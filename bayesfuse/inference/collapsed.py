@@ -192,13 +192,13 @@ class TypesFit:
         count = np.zeros((self.n_classes, len(self.log_rows)))
         weighted = self.copies[known, None] * self.probability[known]
         np.add.at(count, self.gold[known], weighted)
-        height = height + np.einsum("kz,jzk->j", count, np.log(self._at_nodes + 1e-300))
+        height = height + np.einsum("kz,jzk->j", count, np.log(self._at_nodes + SMALLEST))
         if self.odds is not None:
             by_kind, _ = self._by_kind()
             per_kind = np.bincount(self.kind, self.copies, self.exp_odds.shape[0])
             share = self._share()
             for node, class_of_type in enumerate(self._at_nodes):
-                tilt = np.maximum(self.exp_odds @ class_of_type.T, 1e-300)
+                tilt = np.maximum(self.exp_odds @ class_of_type.T, SMALLEST)
                 height[node] += (by_kind * np.log(tilt)).sum() - per_kind @ np.log(tilt @ share)
         self.trust_weight = scipy.special.softmax(height)
         self._class_of_type()
@@ -224,7 +224,7 @@ class TypesFit:
         return self._share() @ self.class_of_type
 
     def _weigh_kinds(self) -> None:
-        """Set what kinds of items say of types, and rates at which shares are drawn down by it."""
+        """Compute weights of types by kind of item, and the rates of the gamma draws of shares."""
         n_types = len(self.log_rows)
         if self.odds is None:
             self.exp_odds = np.ones((1, self.n_classes))
@@ -232,7 +232,7 @@ class TypesFit:
             return
         log_odds = self.odds.log_odds()
         self.exp_odds = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
-        self.tilt = np.maximum(self.exp_odds @ self.class_of_type.T, 1e-300)
+        self.tilt = np.maximum(self.exp_odds @ self.class_of_type.T, SMALLEST)
         if not hasattr(self, "rate"):
             self.rate = np.ones(n_types)
         per_kind = np.bincount(self.kind, self.copies, len(log_odds))
@@ -310,7 +310,7 @@ class TypesFit:
                 continue
             mean, spread = shared.draw(draws, rng)
             values |= _named(self.pools[name], {"mean": mean, "concentration": spread})
-            prior = np.maximum(spread[:, None] * np.exp(mean), 1e-300)[:, None]
+            prior = np.maximum(spread[:, None] * np.exp(mean), SMALLEST)[:, None]
             drawn = draw_dirichlet(prior + np.maximum(counts, 0.0), rng)
             values |= self._by_variable(name, drawn)
         if "clean_confusion" in rows:

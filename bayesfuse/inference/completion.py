@@ -1,4 +1,4 @@
-"""What follows from the draws of a sampler, computed until it is complete or interrupted."""
+"""Labels and deterministics of draws, computed until they are complete or interrupted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayesfuse.numerics.threads import (
     seconds_left,
     threads,
 )
-from bayesfuse.pymc.evaluate import check_convergence, evaluate, with_deterministics
+from bayesfuse.observation.evaluate import check_convergence, evaluate, with_deterministics
 from bayesfuse.results import joint_labels, schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
@@ -44,7 +44,7 @@ class Run:
 
 
 class _Completion:
-    """Deterministics and labels of a run; what an interruption leaves out is missing."""
+    """Deterministics and labels of a run, missing where an interruption left them out."""
 
     def __init__(
         self, run: Run, model: pm.Model, plans: Mapping[str, Plan], log_likelihood: bool | None
@@ -93,10 +93,10 @@ def complete(
     *,
     checks: bool,
 ) -> xr.DataTree:
-    """Return the result of a run, after an interruption in about a second.
+    """Return the result of a run, after an interruption within about a second.
 
-    Label probabilities are then averaged over as many draws as there is time for. A second
-    interruption leaves out the rest, with a warning.
+    Label probabilities are then averaged over fewer draws; a second interruption leaves the rest
+    out, with a warning.
     """
     several = len(plans) > 1
     completion = _Completion(run, model, plans, storage.log_likelihood)

@@ -20,17 +20,17 @@ STEPS = 40  # of L-BFGS, from slopes of zero: stopped early, slopes are shrunk a
 def cross_classify(
     probability: Array, covariates: Any, responses: Responses, sequences: Sequences
 ) -> Array:
-    """Return class probabilities (items, classes) of items from their covariates.
+    """Return class probabilities (items, classes) predicted from covariates by cross-validation.
 
-    Every fold is classified by a multinomial logistic regression on the label probabilities of the
-    other folds, with standard normal slopes, so no response to its sequence informs an item's.
-    ``covariates`` are sparse, taken as they are, or dense and standardised.
+    A multinomial logistic regression with standard normal slopes is fitted to the label
+    probabilities of the other folds. Folds consist of whole sequences, so no response to its own
+    sequence informs an item. Sparse ``covariates`` are used as they are, dense ones standardised.
     """
     from scipy.sparse import csr_matrix, issparse  # slow to import
 
     if sequences.n_sequences < FOLDS:
         raise ModelError(
-            f"Covariates need {FOLDS} sequences, each classified by what others say. Got: "
+            f"Covariates need {FOLDS} sequences, as each is classified by the others. Got: "
             f"{sequences.n_sequences} sequences."
         )
     if issparse(covariates):
@@ -44,7 +44,7 @@ def cross_classify(
         _, table = read_covariates(responses, covariates)
         spread = table.std(axis=0)
         inputs = csr_matrix((table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
-    # what only one item has tells nothing of others
+    # a covariate of a single item cannot predict others
     inputs = inputs[:, np.bincount(inputs.indices, minlength=inputs.shape[1]) > 1]
     fold = np.empty(responses.n_items, dtype=np.int64)
     number = np.arange(sequences.n_sequences) % FOLDS

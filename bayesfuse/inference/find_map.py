@@ -14,8 +14,8 @@ from bayesfuse.inference.gradients import Gradients, initialize
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
 from bayesfuse.inference.start import DEFAULT
 from bayesfuse.numerics.threads import on_cores
+from bayesfuse.observation.evaluate import as_posterior, with_deterministics
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.pymc.evaluate import as_posterior, with_deterministics
 from bayesfuse.results import schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse

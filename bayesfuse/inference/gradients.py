@@ -139,7 +139,7 @@ class Gradients:
         return self._moved(one | em.between(one, other, self.blocks), moved)
 
     def _moved(self, rows: LogParameters, values: dict[str, Array]) -> LogParameters:
-        """Return rows in which other variables have these values, with what they imply."""
+        """Return rows with other values of the variables, and of all that depend on them."""
         return self.implied(rows | {VALUE + name: value for name, value in values.items()})
 
     def _point(self, rows: LogParameters) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class Gradients:
 def initialize(
     plan: Plan, method: str | xr.DataTree | Mapping[str, Any]
 ) -> tuple[Start, Gradients | None]:
-    """Return the start of a model as it is, and the gradients of what has no closed form."""
+    """Return the start of a model, and the gradients of variables without a closed form."""
     nonconjugate = None if plan.complete else Gradients(plan)
     if isinstance(method, str | xr.DataTree):
         observation, priors = plan.initial_response_model(), plan.continuous_priors()
@@ -195,10 +195,7 @@ def start_at(plan: Plan, values: Mapping[str, Any]) -> Start:
             f"A start must give values to free variables that sweeps draw, {sorted(blocks)}; "
             f"pm.sample takes those of others as initvals=. Got: {sorted(unknown)}."
         )
-    rows: LogParameters = {
-        n: prior.centre() for n, prior in plan.priors().items() if not prior.free
-    }
-    point = plan.model.initial_point(0)
+    point, complete = plan.model.initial_point(0), {}
     for name, block in blocks.items():
         initial = block.support.from_kernel(np.asarray(block.read(point)))
         value = values.get(name, initial)
@@ -208,11 +205,8 @@ def start_at(plan: Plan, values: Mapping[str, Any]) -> Start:
                 f"{np.shape(value)}."
             )
         block.support.require(name, value)
-        with np.errstate(divide="ignore"):  # zero is a legal probability
-            rows[block.parameter] = np.asarray(block.support.to_kernel(np.asarray(value)))
-    for pooled in plan.pools:
-        rows |= pooled.rows(pooled.values(rows))
-    return Start(rows, GIVEN)
+        complete[name] = value
+    return Start(plan.rows_at(complete), GIVEN)
 
 
 def values_of(plan: Plan, nonconjugate: Gradients | None, rows: LogParameters) -> dict[str, Array]:

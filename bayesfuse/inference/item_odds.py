@@ -1,4 +1,4 @@
-"""The mode of what populations, covariates and a classifier move log-odds of items by."""
+"""The mode of the effects of populations, covariates and a classifier on the log-odds of items."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.tables import SMALLEST
 from bayesfuse.parameters.item_log_odds import SCALES, ItemLogOdds
 
 STEPS = 30  # of L-BFGS in a move
@@ -46,7 +47,7 @@ class OddsFit:
         known, total = self.known, counts.sum(axis=1, keepdims=True)
         cuts = np.cumsum([self.shift.size, self.slope.size])
         variance = 0.5 * np.exp(2.0 * self.log_spread)
-        offset = np.log(np.maximum(average, 1e-300))
+        offset = np.log(np.maximum(average, SMALLEST))
 
         def unpacked(x: Array) -> tuple[Array, Array, float]:
             shift, slope, scale = np.split(x, cuts)

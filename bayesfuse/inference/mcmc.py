@@ -33,10 +33,10 @@ from bayesfuse.inference.step_method import LabelGibbs
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.threads import available, check, hold, threads
 from bayesfuse.observation import LogParameters, ResponseModel, through_matrices, with_matrices
+from bayesfuse.observation.evaluate import as_posterior
 from bayesfuse.parameters.contract import Prior
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.priors import diagonal
-from bayesfuse.pymc.evaluate import as_posterior
 from bayesfuse.results.draws import Draws
 
 SECONDS_PER_DRAW = 130e-6  # spent on a draw after sampling; cheaper sweeps are repeated
@@ -52,10 +52,10 @@ _log = logging.getLogger("pymc")  # shown by PyMC, as for its own chains
 
 
 class ChainInitializer:
-    """The start that all chains share, and dispersed points around it.
+    """The start that all chains share, and overdispersed points around it.
 
-    With a pool, the density is highest where all raters are alike. So labels are drawn from the
-    model without the pool, or from Dawid and Skene's.
+    The density of a pool is highest if all raters are equal, so labels are drawn from the model
+    without the pool, or from Dawid and Skene's model.
     """
 
     def __init__(self, plan: Plan, method: str | xr.DataTree | Mapping[str, Any]) -> None:
@@ -86,7 +86,8 @@ class ChainInitializer:
         if self.start.method == GIVEN:
             return self.start.rows
         if self.types is not None:
-            return self._of_types(self.types, rng)
+            values = self.types.draw(1, rng)
+            return self.plan.rows_at({name: drawn[0] for name, drawn in values.items()})
         if self.plan.pooled:
             return self._pooled(self.start.rows, rng)
         rows: LogParameters = {**self.start.rows, **self.plan.indices()}
@@ -101,16 +102,6 @@ class ChainInitializer:
             return sampled
         _, counts = self.plan.observation.expected(rows)
         return self.nonconjugate.disperse(sampled, counts, rng)
-
-    def _of_types(self, types: TypesFit, rng: np.random.Generator) -> LogParameters:
-        """Return the rows of a draw from the variational fit."""
-        rows: LogParameters = {name: known.value for name, known in self.plan.constants.items()}
-        drawn = types.draw(1, rng)
-        for block in self.plan.all_blocks:
-            rows[block.parameter] = block.support.to_kernel(drawn[block.variable.name][0])
-        for pooled in self.plan.pools:
-            rows |= pooled.rows(pooled.values(rows))
-        return rows
 
     def _pooled(self, initial: LogParameters, rng: np.random.Generator) -> LogParameters:
         """Draw labels once, then all parameters given these."""

@@ -17,10 +17,10 @@ from pytensor.tensor.variable import TensorVariable
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import LogParameters, ResponseModel
+from bayesfuse.observation.model import all_observed, observed, parameter_variables, part
 from bayesfuse.parameters.compiled import depends, without_compilation
 from bayesfuse.parameters.contract import Coordinates, Known, Prior, Support
 from bayesfuse.parameters.pool import Pool
-from bayesfuse.pymc.model import all_observed, observed, parameter_variables, part
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class PooledBlock:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a model observes, and how its variables are updated."""
+    """The observed responses of a model, and the update of every variable."""
 
     model: pm.Model
     answers: TensorVariable
@@ -127,6 +127,17 @@ class Plan:
         """Return the values of the whole-numbered parameters, at the start if inferred."""
         priors = self.priors()
         return {name: priors[name].centre() for name in self.observation.indices if name in priors}
+
+    def rows_at(self, values: Mapping[str, Any]) -> LogParameters:
+        """Return all log parameters at values of the model's variables, by name."""
+        rows: LogParameters = {name: known.value for name, known in self.constants.items()}
+        with np.errstate(divide="ignore"):  # zero is a legal probability
+            for block in self.all_blocks:
+                value = np.asarray(values[block.variable.name])
+                rows[block.parameter] = np.asarray(block.support.to_kernel(value))
+        for pooled in self.pools:
+            rows |= pooled.rows(pooled.values(rows))
+        return rows
 
     def initial_response_model(self) -> ResponseModel:
         """Return the response model given these values."""

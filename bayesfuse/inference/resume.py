@@ -15,7 +15,7 @@ from bayesfuse.inference.gradients import start_at
 from bayesfuse.inference.plan import Plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import LogParameters
-from bayesfuse.pymc.evaluate import with_deterministics
+from bayesfuse.observation.evaluate import with_deterministics
 from bayesfuse.results import schema
 from bayesfuse.results.compatibility import observation_of, require_free_variables
 

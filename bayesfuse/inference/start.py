@@ -26,7 +26,6 @@ from bayesfuse.results import schema
 
 DEFAULT = "moments"
 
-
 STEPS_OF_ALL = 5  # EM steps with all partitions, after a start from the first one
 POLISH = 20  # EM steps of every candidate: enough to leave a bad estimate, far from convergence
 MAX_CLIMB = 100  # gradient steps of other variables, given the labels at the start
@@ -62,25 +61,23 @@ def find_start(
     method: str | xr.DataTree = DEFAULT,
     nonconjugate: Nonconjugate | None = None,
 ) -> Start:
-    """Choose a start by the posterior density after a few EM steps.
+    """Choose the start with the highest posterior density after a few EM steps.
 
-    The likelihood alone would not do: it is invariant to permutations of the classes. ``method``
-    may be a result, whose label probabilities are the only candidate.
+    The likelihood alone is invariant to permutations of the classes. ``method`` may be a result,
+    whose label probabilities are then the only candidate.
     """
     if observation.first_chunk is not observation:
         initial = find_start(observation.first_chunk, priors, method, nonconjugate)
         fit = em.fit(observation, initial.rows, priors, iterations=STEPS_OF_ALL)
         rows = move_off_boundary(observation, fit.rows, priors)
         return replace(initial, rows=rows, polished=initial.polished | {"all_partitions": fit})
-    result = method if isinstance(method, xr.DataTree) else None
-    word = "result" if isinstance(method, xr.DataTree) else method
-    if result is None:
-        require_choice("start", word, "moments", "majority", "prior")
     middle = em.centre(priors)
     if nonconjugate is not None:
         middle, nonconjugate = nonconjugate.begin(middle), nonconjugate.only(hyperparameters=False)
-    if word == "prior":
-        return Start(middle, word)
+    if not isinstance(method, xr.DataTree):
+        require_choice("start", method, "moments", "majority", "prior")
+        if method == "prior":
+            return Start(middle, method)
 
     def polish(share: Array) -> em.PointFit:
         counts = observation.counts_from_labels(share, middle)
@@ -89,14 +86,15 @@ def find_start(
         return em.fit(observation, rows, priors, nonconjugate=nonconjugate, iterations=POLISH)
 
     polished, left_out = {}, ""
-    if word == "moments":
-        try:
-            share = by_moments(observation, priors, middle)
-            polished["moments"] = polish(share)
-        except (MomentsError, ImpossibleDataError) as error:
-            left_out = str(error)
-    labels = majority(observation) if result is None else labels_of(result, observation)
-    polished["majority" if result is None else word] = polish(labels)
+    if isinstance(method, xr.DataTree):
+        polished["result"] = polish(labels_of(method, observation))
+    else:
+        if method == "moments":
+            try:
+                polished["moments"] = polish(by_moments(observation, priors, middle))
+            except (MomentsError, ImpossibleDataError) as error:
+                left_out = str(error)
+        polished["majority"] = polish(majority(observation))
     best = max(polished, key=lambda name: polished[name].trace[-1])
     rows = move_off_boundary(observation, polished[best].rows, priors, nonconjugate)
     return Start(rows, best, polished, left_out)
@@ -150,9 +148,10 @@ def move_off_boundary(
 def by_moments(observation: ResponseModel, priors: Priors, middle: LogParameters) -> Array:
     """Estimate label probabilities (table items, classes) from the moments of teams of raters.
 
-    Random divisions of raters into three teams give confusion matrices (Leurgans, Ross & Abel
-    1993), whose classes the prior and known labels name; that with the highest density after EM
-    wins. ``middle`` are all parameters at typical values.
+    Every random division of the raters into three teams gives confusion matrices up to a
+    permutation of the classes (Leurgans, Ross & Abel 1993), which the prior and known labels
+    determine. The division with the highest density after EM is used. ``middle`` are typical values
+    of all parameters.
     """
     table = observation.table
     gold = observation.table_gold

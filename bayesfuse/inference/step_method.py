@@ -18,9 +18,9 @@ from bayesfuse.inference.plan import Block, Plan, PooledBlock, make_plan
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import Interruption
 from bayesfuse.observation import LogParameters
+from bayesfuse.observation.observed import latest
 from bayesfuse.parameters.compiled import depends, value_function
 from bayesfuse.parameters.variables import RaterGroupingRV
-from bayesfuse.pymc.observed import latest
 
 
 class LabelGibbs(BlockedStep):
@@ -202,9 +202,8 @@ def _blocks_of(plan: Plan, vars: Any) -> tuple[dict[str, Block], list[PooledBloc
             f"{sorted(requested or plan.variables)}, of which LabelGibbs can draw {sorted(drawn)}."
         )
     observation = plan.observation
-    if set(blocks) & set(observation.indices) and not set(blocks) >= set(
-        observation.raters.parameters
-    ):
+    draws_groups = not set(blocks).isdisjoint(observation.indices)
+    if draws_groups and not set(blocks) >= set(observation.raters.parameters):
         raise ModelError(
             "Groups of raters are drawn with the matrices of groups and raters summed out, so one "
             "step draws them all, with Dirichlet priors: pm.sample(step=bf.build.LabelGibbs()), "

@@ -1,4 +1,4 @@
-"""``bf.update``: a variational fit goes on learning from new responses."""
+"""``bf.update``: a variational fit is continued by new responses."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from bayesfuse.inference import cavi
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import LogParameters, ResponseModel, in_blocks
-from bayesfuse.pymc.evaluate import PRIOR, common_mean, kind
-from bayesfuse.pymc.model import one_against_rest
+from bayesfuse.observation.evaluate import PRIOR, common_mean, kind
+from bayesfuse.observation.model import one_against_rest
 from bayesfuse.results import natural, schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
@@ -109,15 +109,15 @@ def update(
     forgetting = errors.require_number("forgetting", forgetting, most=1.0)
     rng = errors.require_seed(random_seed)
     dirichlets, fitted = natural.read(result), from_result(result)
+    known = constants(result)
+    prediction = json.loads(known.attrs[schema.PREDICTION])
+    ordered = bool(known.attrs[schema.ORDERED_CLASSES])
     inputs = {"sequences": sequences, "populations": populations}
-    observation, dirichlets, held = _bind_table(result, fitted, dirichlets, responses, inputs, gold)
-    before, digest = result["fit"].dataset[natural.DIGESTS].values, natural.digest(observation)
-    if digest in before:
-        raise errors.ModelError(
-            "Every table counts once, else the same responses would count as new evidence; items "
-            "that only share names with earlier ones need names of their own. Got: the responses "
-            f"of batch {int(np.flatnonzero(before == digest)[0])} (the first is 0) again."
-        )
+    observation, dirichlets, held = _bind_table(
+        fitted, dirichlets, responses, ordered, inputs, gold
+    )
+    observation = _described_as(observation, result, prediction)
+    digests = _with_digest(result["fit"].dataset[natural.DIGESTS].values, observation)
     prior = {name: value.fading(forgetting) for name, value in dirichlets.items()}
     fit = cavi.fit(in_blocks(observation), cavi.expected_log(prior), prior, held=held)
     if not fit.converged:
@@ -130,41 +130,46 @@ def update(
     for name, value in held.items():  # does not vary
         rows[name] = np.broadcast_to(value, (int(draws), *np.shape(value)))
     values = {name: observation.support(name).from_kernel(rows[name])[None] for name in rows}
-    posterior = _posterior(result, observation, dirichlets, values)
+    posterior = _posterior(result, prediction["parameters"], observation, dirichlets, values)
     summary = LabelSummary(observation)
     summary.compute(values, log_likelihood=False)
     dirichlets = {
         name: replace(dirichlets[name], posterior=q) for name, q in fit.approximation.items()
     }
-    digests = np.append(before, digest)
     groups = {schema.FIT: natural.fit_group(posterior, dirichlets, fit.trace, digests)}
-    if names := _constant_names(result):
-        groups[schema.CONSTANT_DATA] = constants(result)[names]
+    homes = [home for home in prediction["parameters"].values() if home and "constant" in home]
+    if homes:
+        groups[schema.CONSTANT_DATA] = known[[home["constant"] for home in homes]]
     attributes = {
         "method": "cavi",
         "converged": int(fit.converged),
         "iterations": len(fit.trace),
         "elbo": float(fit.trace[-1]),
         "forgetting": forgetting,
-        "batches": len(before) + 1,
+        "batches": len(digests),
     }
     updated = build(None, posterior, summary, groups, attributes)
     warn_of_collapse(updated, observation)
     return updated
 
 
-def _constant_names(result: xr.DataTree) -> list[str]:
-    """Return the names of constant data that are parameters of the model."""
-    prediction = json.loads(constants(result).attrs[schema.PREDICTION])
-    places = [place for place in prediction["parameters"].values() if place]
-    return [place["constant"] for place in places if "constant" in place]
+def _with_digest(before: NDArray[Any], observation: ResponseModel) -> NDArray[Any]:
+    """Return the digests of all tables, or raise ModelError if this one was added before."""
+    digest = natural.digest(observation)
+    if digest in before:
+        raise errors.ModelError(
+            "Every table counts once, else the same responses would count as new evidence; items "
+            "that only share names with earlier ones need names of their own. Got: the responses "
+            f"of batch {int(np.flatnonzero(before == digest)[0])} (the first is 0) again."
+        )
+    return np.append(before, digest)
 
 
 def _bind_table(
-    result: xr.DataTree,
     fitted: Fitted,
     dirichlets: dict[str, DirichletPosterior],
     responses: Responses,
+    ordered: bool,
     inputs: Mapping[str, Any],
     gold: Mapping[Any, Any] | None,
 ) -> tuple[ResponseModel, dict[str, DirichletPosterior], LogParameters]:
@@ -200,7 +205,7 @@ def _bind_table(
     if new.any():
         raters = unique_names([*listed(raters), *listed(responses.raters[new])], "rater")
     responses = _with_raters(raters, with_classes(responses, fitted.class_names))
-    responses = replace(responses, ordered=bool(constants(result).attrs[schema.ORDERED_CLASSES]))
+    responses = replace(responses, ordered=ordered)
     point = replace(fitted, values=values, new_rater_defaults=defaults)
     observation, values, _ = bind(point, responses, inputs, gold)
     count = len(raters) - len(fitted.rater_names)
@@ -210,7 +215,7 @@ def _bind_table(
     }
     rows = observation.rows({name: value[0, 0] for name, value in values.items()})
     held = {name: rows[name] for name in rows if name not in dirichlets}
-    return _as_before(result, observation), dirichlets, held
+    return observation, dirichlets, held
 
 
 def _with_raters(raters: NDArray[Any], responses: Responses) -> Responses:
@@ -231,13 +236,13 @@ def _with_raters(raters: NDArray[Any], responses: Responses) -> Responses:
 
 def _posterior(
     result: xr.DataTree,
+    parameters: Mapping[str, Any],
     observation: ResponseModel,
     dirichlets: Mapping[str, DirichletPosterior],
     values: Mapping[str, Array],
 ) -> xr.Dataset:
     """Return draws of all variables, named as in the result before."""
     before = result["posterior"].dataset
-    parameters = json.loads(constants(result).attrs[schema.PREDICTION])["parameters"]
     homes = {name: (where or {}).get("variable") for name, where in parameters.items()}
     updated = {variable: values[name] for name, variable in homes.items() if variable is not None}
     prefix = "".join(next(iter(dirichlets.values())).variable.rpartition("::")[:2])
@@ -255,7 +260,7 @@ def _posterior(
 
 
 def _derived(observation: ResponseModel, values: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what follows from the parameters, by the name that models of this package give it."""
+    """Return deterministics of the parameters, by their names in models of this package."""
     names = observation.labels.parameters
     n_classes = observation.table.n_classes
     drawn = []
@@ -269,10 +274,11 @@ def _derived(observation: ResponseModel, values: Mapping[str, Array]) -> dict[st
     return {name: np.array(value)[None] for name, value in zip(DERIVED, columns, strict=True)}
 
 
-def _as_before(result: xr.DataTree, observation: ResponseModel) -> ResponseModel:
-    """Return an observation that results describe as they described the one before."""
-    prediction = json.loads(constants(result).attrs[schema.PREDICTION])
-    prediction["raters"] = kind(observation.raters)
+def _described_as(
+    observation: ResponseModel, result: xr.DataTree, prediction: Mapping[str, Any]
+) -> ResponseModel:
+    """Return new responses under the names that the result has for those before."""
+    prediction = {**prediction, "raters": kind(observation.raters)}
     observation = replace(observation, prediction=prediction)
     if "observed_data" not in result.children:  # of responses in partitions
         return observation

@@ -20,10 +20,9 @@ from bayesfuse.inference.start import DEFAULT, Start
 from bayesfuse.inference.update import update
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import on_cores
-from bayesfuse.observation import LogParameters
+from bayesfuse.observation.evaluate import as_posterior, evaluate, with_deterministics
 from bayesfuse.parameters.contract import Known
 from bayesfuse.parameters.dirichlet import Dirichlet
-from bayesfuse.pymc.evaluate import as_posterior, evaluate, with_deterministics
 from bayesfuse.results import natural, schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
@@ -169,8 +168,15 @@ def fit(
     return result
 
 
+def bound(model: pm.Model, *, start: Any, iterations: int) -> float:
+    """Return the bound of the log evidence that coordinate ascent reaches, without a result."""
+    limits: dict[str, Any] = {"iterations": iterations, "tolerance": None, "batch_size": None}
+    options = {"draws": 1, "rng": np.random.default_rng(0)}
+    return float(_approximate(make_plan(model), "cavi", start, limits, options)[1].trace[-1])
+
+
 def _is_collapsed(plan: Plan, method: str) -> bool:
-    """Return whether hidden types are fitted, with what items share summed out."""
+    """Return whether hidden types are fitted, with the parameters that items share summed out."""
     return method == "cavi" and collapsed.suits(plan)
 
 
@@ -278,18 +284,15 @@ def _as_result(
 def _refine(
     plan: Plan, values: dict[str, Array], sweeps: int, rng: np.random.Generator
 ) -> tuple[dict[str, Array], float]:
-    """Return draws after Gibbs sweeps, and how much these widen them.
+    """Return draws after Gibbs sweeps, and the factor by which sweeps increase their spread.
 
-    Without sweeps, the draws stay, and one sweep of some of them tells whether they are too narrow.
+    Without sweeps, the draws are returned unchanged, and the factor is that of one sweep of a few.
     """
     if sweeps:
         return _sweep(plan, values, sweeps, rng)
     n_draws = len(next(iter(values.values())))
-    if (
-        _unsuitable(plan)
-        or n_draws < cavi.FEW_DRAWS
-        or plan.observation.labels.capabilities.moves_labels
-    ):
+    can_sweep = not (_unsuitable(plan) or plan.observation.labels.capabilities.moves_labels)
+    if n_draws < cavi.FEW_DRAWS or not can_sweep:
         return values, np.nan
     some = {name: drawn[:CHECKED] for name, drawn in values.items()}
     return values, _sweep(plan, some, 1, rng)[1]
@@ -303,14 +306,7 @@ def _sweep(
     before = {name: np.empty_like(v) for name, v in values.items()}
     after = {name: np.empty_like(v) for name, v in values.items()}
     for draw in range(len(next(iter(values.values())))):
-        rows: LogParameters = {name: known.value for name, known in plan.constants.items()}
-        with np.errstate(divide="ignore"):  # zero is a legal probability
-            for block in plan.all_blocks:
-                drawn = values[block.variable.name][draw]
-                rows[block.parameter] = block.support.to_kernel(drawn)
-        for pooled in plan.pools:
-            rows |= pooled.rows(pooled.values(rows))
-        state = sweep.init(rows)
+        state = sweep.init(plan.rows_at({name: drawn[draw] for name, drawn in values.items()}))
         for stored, n_sweeps in ((before, sweeps // 2), (after, sweeps - sweeps // 2)):
             for _ in range(n_sweeps):
                 state = gibbs.step(sweep, state, rng)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.vote_terms import Terms, contrasts
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.pymc.evaluate import as_posterior
+from bayesfuse.observation.evaluate import as_posterior
 from bayesfuse.results import schema
 from bayesfuse.results.build import build
 from bayesfuse.results.contents import named
@@ -299,9 +299,10 @@ def _labels(
 
 
 def by_part(terms: Terms, posterior: xr.Dataset) -> Any:
-    """Yield draws, as slices, with their label probabilities (items, classes, draws).
+    """Yield slices of draws with their label probabilities (items, classes, draws).
 
-    Items without responses keep the given ones: known labels say nothing of them.
+    Items without responses keep the given probabilities, because known labels carry no information
+    about them.
     """
     total = posterior.sizes["chain"] * posterior.sizes["draw"]
     n_items, n_classes = terms.log_mean.shape

@@ -81,8 +81,8 @@ class LabelPrior(Factor):
     >>> prior = bf.build.Independent([0.7, 0.3])
     >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1]]))
     >>> likelihood, log_scale = np.array([[0.8, 0.4], [0.2, 0.6]]), np.zeros(2)
-    >>> found = prior.marginal((np.log([[0.7, 0.3]]),), likelihood, log_scale, structure)
-    >>> found.probability.round(2).tolist()
+    >>> posterior = prior.marginal((np.log([[0.7, 0.3]]),), likelihood, log_scale, structure)
+    >>> posterior.probability.round(2).tolist()
     [[0.82, 0.18], [0.44, 0.56]]
     """
 
@@ -143,10 +143,10 @@ class LabelPrior(Factor):
     ) -> NDArray[Any]:
         """Draw the labels from their joint posterior.
 
-        Priors with ``moves_labels`` take one step from the ``previous`` labels (not in place);
-        without these, labels are initialised and only approximately from the posterior. Returns
-        labels (items,), or for merged items the number of copies that drew each class (items,
-        classes); −1 if all classes are impossible.
+        Priors with ``moves_labels`` take one Markov step from the ``previous`` labels (not in
+        place); without these, labels are initialised from an approximation. Returns labels
+        (items,), −1 if all classes are impossible, or for merged items the number of copies that
+        drew each class (items, classes).
         """
 
     @abstractmethod
@@ -214,10 +214,10 @@ class LabelPrior(Factor):
         structure: Structure,
         rng: np.random.Generator,
     ) -> NDArray[Any]:
-        """Draw true labels (items,) from the prior, merged items once, given the known labels.
+        """Draw true labels (items,) given the known ones, from the prior, merged items once.
 
-        ``possible`` (items, classes) holds ones, and zeros where a known label excludes the class,
-        or the likelihood of features that predictive draws keep.
+        ``possible`` (items, classes) is the likelihood of known labels (zero for excluded classes)
+        and of features that predictive draws keep.
         """
         return self.draw(log_parameters, possible, structure, rng)
 

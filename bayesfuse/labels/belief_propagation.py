@@ -82,11 +82,11 @@ def send_messages(n, share, r, start, neighbour, reverse, message, cavity, dampi
 
 @kernel
 def pass_messages(prevalence, likelihood, graph, message, stale, done, rounds):
-    """Pass messages (entries, classes) until they converge; return rounds and the last change.
+    """Pass messages (entries, classes) in place until they converge; return rounds and last change.
 
-    They go on in place after ``done`` rounds. ``graph`` ends with ``reverse``, the position of
-    every entry of its rows in the neighbour's row, and ``order``, which is breadth first: every
-    round goes from its end to its beginning and back, so one round is exact on a forest.
+    ``done`` rounds have been made before. ``graph`` ends with ``reverse``, the position of every
+    entry in the neighbour's row, and ``order``, breadth first: a round goes from its end to its
+    beginning and back, which is exact on a forest.
     """
     coupling, start, neighbour, weight, reverse, order = graph
     n_items, n_classes = likelihood.shape

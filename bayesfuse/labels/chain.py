@@ -340,7 +340,7 @@ class StationaryMarkovChain(MarkovChain):
 def soft_counts(weight: Array, place: Integers, start: Integers) -> tuple[Array, Array]:
     """Return expected first labels (k,) and pairs (k, k) from label probabilities (items, k).
 
-    Products of neighbours' probabilities would underestimate dependence, Baum–Welch does not.
+    Pairs are counted by Baum–Welch: products of neighbours' probabilities underestimate dependence.
     """
     share = weight.mean(axis=0)
     path = weight[place]

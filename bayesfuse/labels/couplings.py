@@ -47,9 +47,9 @@ def weakest_bond(graph: Graph) -> float:
 def table_couplings(
     graph: Graph, n_classes: int, max_coupling: float, weakest: float
 ) -> tuple[Array, int]:
-    """Return couplings with steps for every weight, and how many are up to the largest.
+    """Return couplings in steps suited to every weight, and how many are below the largest.
 
-    The others go on until the weakest bond agrees.
+    Those above continue until the weakest bond agrees.
     """
     weights = graph.weights
     grid = np.linspace(0, max_coupling, EXACT_COUPLINGS)

@@ -28,10 +28,7 @@ LEAST_PREDICTED = 1e-100
 
 @kernel
 def padded(log_transition):
-    """Exponentiate square matrices with the floor, and transpose them, (p, classes, width) each.
-
-    Zeros remain.
-    """
+    """Return exp of square matrices with the floor, transposed (p, classes, width); keep zeros."""
     n_populations, n_classes, _ = log_transition.shape
     shape = n_populations, n_classes, (n_classes + 3) // 4 * 4
     rows, transposed = np.zeros(shape), np.zeros(shape)
@@ -225,9 +222,9 @@ def buffers(start, n_classes):
 
 @inlined
 def filter_any(log_initial, log_transition, transition, likelihood, item, filtered, predicted):
-    """Filter by :func:`forward`, or by :func:`log_forward` if that is inaccurate.
+    """Filter by :func:`forward`, or by :func:`log_forward` where that is inaccurate.
 
-    Returns the log evidence of the sequence, and whether it is from the former.
+    Returns the log evidence of the sequence, and whether :func:`forward` was accurate.
     """
     log_evidence, safe = forward(log_initial, transition, likelihood, item, filtered, predicted)
     if not safe:

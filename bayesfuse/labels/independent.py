@@ -143,8 +143,8 @@ class Independent(LabelPrior):
     >>> prior = bf.build.Independent(prevalence=np.array([0.9, 0.1]))
     >>> likelihood, log_scale = np.array([[0.2, 0.8], [0.5, 0.5]]), np.zeros(2)
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 1], [1, 1]]))
-    >>> found = prior.marginal((np.log([[0.9, 0.1]]),), likelihood, log_scale, structure)
-    >>> found.probability.round(3).tolist()
+    >>> posterior = prior.marginal((np.log([[0.9, 0.1]]),), likelihood, log_scale, structure)
+    >>> posterior.probability.round(3).tolist()
     [[0.692, 0.308], [0.9, 0.1]]
     """
 
@@ -292,7 +292,7 @@ def log_word(probability: Array) -> Array:
 
 @dataclass(frozen=True)
 class ItemRows:
-    """What is known about items, with one row for all items with the same values."""
+    """Inputs of items, with one row for all items with the same values."""
 
     kind: Integers  # the row of every item (items,)
     population: Integers | None  # (rows,)

@@ -73,8 +73,8 @@ class PlantedPotts(Potts):
     def _size_penalty(self, labels, coupling, n_classes, rng=None):
         """Return the penalty at drawn auxiliary variables, or at their means without ``rng``.
 
-        log Z increases linearly with the squares of class sizes given an exponential auxiliary
-        variable for every edge.
+        Given an exponential auxiliary variable for every edge, log Z is linear in the squared class
+        sizes.
         """
         if self._edges is None:
             return super()._size_penalty(labels, coupling, n_classes, rng)

@@ -83,8 +83,8 @@ class Potts(LabelPrior):
     >>> prior = bf.build.Potts(coupling=1.0, graph=bf.Graph.from_edges([(0, 1), (1, 2)]))
     >>> structure = prior.structure(bf.Responses.from_matrix([[0], [1], [0]]))
     >>> likelihood = np.array([[0.8, 0.2], [0.4, 0.6], [0.8, 0.2]])
-    >>> found = prior.marginal((np.array(1.0),), likelihood, np.zeros(3), structure)
-    >>> found.probability.round(3).tolist()
+    >>> posterior = prior.marginal((np.array(1.0),), likelihood, np.zeros(3), structure)
+    >>> posterior.probability.round(3).tolist()
     [[0.812, 0.188], [0.676, 0.324], [0.812, 0.188]]
     """
 

@@ -222,9 +222,9 @@ class Source(NamedTuple):
 
 
 def _source(responses: Responses, direction: Array) -> Source:
-    """Estimate a source from moments, with symmetric errors if these do not determine it.
+    """Estimate a source from moments, with symmetric errors if moments do not determine it.
 
-    Then E[f] = b (2π - 1) on average over raters, which fixes b given v = √(1 - b²) (2π - 1).
+    Then the mean of E[f] over raters is b (2π - 1), which fixes b given v = √(1 - b²) (2π - 1).
     """
     with suppress(MomentsError):
         estimate = binary.accuracies(responses)
@@ -248,10 +248,10 @@ def _source(responses: Responses, direction: Array) -> Source:
 def _corrected(
     observed: Array, verdict: Array, evidence: Array, multiplicity: NDArray[np.int64]
 ) -> Array:
-    """Turn accuracies of the estimated verdict, (2,), into those of the verdict itself.
+    """Return the accuracies (2,) of the verdict, from those of the estimated verdict.
 
-    The estimate has P(+ | truth +) = ψ s + (1 - ψ) (1 - t), with its expected sensitivity s and
-    specificity t for the verdict.
+    The estimate has P(+ | truth +) = ψ s + (1 - ψ) (1 - t), with s and t its expected sensitivity
+    and specificity for the verdict.
     """
     used = evidence != 0
     weight = multiplicity[used] * np.stack([verdict[used], 1 - verdict[used]])

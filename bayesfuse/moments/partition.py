@@ -131,12 +131,13 @@ def _clusters(score: Array, sizes: Indices) -> list[Indices]:
     degree = score.sum(axis=1)
     scale = np.divide(1.0, np.sqrt(degree), out=np.zeros_like(degree), where=degree > 0)
     _, vectors = np.linalg.eigh(score * np.outer(scale, scale))
-    return [
-        first_occurrences(fcluster(linkage(vectors[:, -size:], "ward"), size, "maxclust"))[1]
-        if size < len(score)
-        else np.arange(size)
-        for size in sizes
-    ]
+    partitions = []
+    for size in sizes:
+        partition = np.arange(size)
+        if size < len(score):
+            partition = fcluster(linkage(vectors[:, -size:], "ward"), size, "maxclust")
+        partitions.append(first_occurrences(partition)[1])
+    return partitions
 
 
 @dataclass(frozen=True)

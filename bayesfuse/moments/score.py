@@ -156,8 +156,8 @@ def spectrum(
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> found = bf.moments.spectrum(bf.datasets.caries(), draws=99, random_seed=1)
-    >>> float(found.p_value), found.rater[found.suspicion > 0.4].values
+    >>> spectrum = bf.moments.spectrum(bf.datasets.caries(), draws=99, random_seed=1)
+    >>> float(spectrum.p_value), spectrum.rater[spectrum.suspicion > 0.4].values
     (0.01, array(['dentist 1'], dtype='<U9'))
     """
     require_count("draws", draws)

@@ -73,9 +73,7 @@ def chain_of(
                     if moves[SWAPS_CLASSES] > 0.0:
                         pair = int(moves[N_SWAPS])
                         moves[N_SWAPS] += 1.0
-                        if swap_classes(
-                            label_prior, label_tables, rater_prior, rater_tables, pair, rng
-                        ):
+                        if swap_classes(shares, rows, pair, rng):
                             weight, log_scale = likelihood(rater_tables, cells, n_classes)
                 if rotates:
                     if moves[ROTATES] > 0.0 and rng.random() < ROTATION_SHARE:
@@ -140,12 +138,13 @@ def _label_sums_with(marginal: Any) -> Any:
 
 
 @inner
-def swap_classes(shares_prior, shares, rows_prior, rows, number, rng):
+def swap_classes(labels, raters, number, rng):
     """Swap the classes of a pair, in place, if accepted; return whether they were.
 
     Shares (1, classes) and matrices (raters, classes, labels) are the first of their tables, and
     priors are concentrations, (1, classes) and (raters times classes, labels).
     """
+    (shares_prior, shares), (rows_prior, rows, _) = labels, raters
     log_shares, log_rows = shares[0], rows[0]
     n_raters, n_classes, n_labels = log_rows.shape
     number, i = number % (n_classes * (n_classes - 1) // 2), 0

@@ -72,7 +72,7 @@ class Parts:
         shared: tuple[Any, ...],
         *columns: Any,
     ) -> Any:
-        """Return the sum of what :meth:`map` returns, in an order independent of workers."""
+        """Return the sum of the results of :meth:`map`, in an order independent of workers."""
         results = self._results(partial(_by_group, add), function, shared, columns)
         while len(results) > FAN_IN:
             results = _by_group(add, results)
@@ -118,10 +118,7 @@ class Parts:
         return [result for results in self._gather(dask, tasks) for result in results]
 
     def _place(self, dask: Any) -> tuple[Any, Any, list[tuple[range, Any]]]:
-        """Bundle the parts of one task with the task that prepares them, if they fit into memory.
-
-        There is one bundle of prepared parts per thread.
-        """
+        """Bundle the parts of one task, one prepared bundle per thread if they fit into memory."""
         workers = dask.scheduler_info(n_workers=-1)["workers"].values()
         if not workers:
             raise ClusterError("A Dask cluster must have workers to do tasks. Got: none.")

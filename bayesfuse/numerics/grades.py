@@ -13,9 +13,9 @@ import numpy as np
 
 from bayesfuse.numerics.kernels import inner, kernel
 from bayesfuse.numerics.slice_sampling import slice_from
+from bayesfuse.numerics.tables import SMALLEST
 
 ROOT_HALF = math.sqrt(0.5)
-LEAST = 1e-300  # minimum probability of an answer, so that logarithms are finite
 
 
 @inner
@@ -47,7 +47,7 @@ def log_answer(precision, guess_rate, position, c, thresholds, guess):
     if low > 0.0:  # the tail that is exact
         low, high = -high, -low
     informed = 0.5 * (math.erfc(-high) - math.erfc(-low))
-    return math.log(max((1.0 - guess_rate) * informed + guess_rate * guess[c], LEAST))
+    return math.log(max((1.0 - guess_rate) * informed + guess_rate * guess[c], SMALLEST))
 
 
 @inner
@@ -102,7 +102,7 @@ def log_density_of_coordinate(at, arguments):
 def move_raters(coordinates, positions, guess, counts, mean, spread, width, rng):
     """Move every coordinate of every rater by slice sampling, in place.
 
-    Their normal prior has ``mean`` and ``spread`` (coordinates,).
+    The prior of coordinates is normal, with ``mean`` and ``spread`` (coordinates,).
     """
     midpoints, thresholds = midpoints_of(positions), np.empty(positions.size - 1)
     for m in range(coordinates.shape[0]):
@@ -147,7 +147,7 @@ def log_density_after_step(at, arguments):
         proposal[0, k] = gaps[k] * math.exp(at * direction[n_coordinates + k])
         total_gap += proposal[0, k]
     for k in range(gaps.size):
-        proposal[0, k] = max(proposal[0, k] / total_gap, LEAST)
+        proposal[0, k] = max(proposal[0, k] / total_gap, SMALLEST)
         total += hyper[3, k] * math.log(proposal[0, k])
     for g in range(4):
         proposal[2, g] = spread[g]

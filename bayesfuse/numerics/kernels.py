@@ -145,7 +145,7 @@ _names: set[tuple[str, str]] = set()
 
 
 def compiled(variant: str = "", **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return ``numba.njit``, cached in the package; ``variant`` is of what a factory makes."""
+    """Return ``numba.njit``, cached in the package; ``variant`` names the product of a factory."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         dispatcher = numba.njit(**options)(function)

@@ -109,7 +109,7 @@ def _draw_scale(values, log_scales, place, prior, delta, places, context, rng):
 def _draw_contrasts(values, direction, log_scale, along, places, delta, context, rng):
     """Move every class against all others, in rows that change in proportion to ``direction``.
 
-    ``along`` (kinds,) is by how much log-odds change.
+    ``along`` (kinds,) is the change of the log-odds per unit of the direction.
     """
     log_odds, average, rows, odds = context
     n_classes, terms = values.shape[1], np.zeros(4)

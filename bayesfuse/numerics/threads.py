@@ -77,7 +77,7 @@ def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def shared() -> bool:
-    """Say whether :func:`side_by_side` has threads, in this process."""
+    """Return whether :func:`side_by_side` has threads in this process."""
     team = _team.get()
     return team is not None and team[2] == os.getpid()
 
@@ -158,7 +158,7 @@ def hold(held: bool = True) -> None:
 
 
 def accept() -> None:
-    """Take presses until now as noticed, because the result says that it was interrupted."""
+    """Mark presses until now as handled, because the result is marked as interrupted."""
     if (limit := _limit.get()) is not None:
         limit.presses = max(limit.presses, _pressed)
 
@@ -284,10 +284,10 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_delicate(frame: FrameType | None) -> bool:
-    """Return whether exceptions here are lost, or leave locks of threads neither open nor closed.
+    """Return whether an exception here would be lost, or leave a lock in an undefined state.
 
-    Numba has called for the arguments of a kernel: it ignores exceptions there, as Python does in
-    callbacks of weak references. Compilation, which takes seconds, does not.
+    Python ignores exceptions in callbacks of weak references, and numba where it types the
+    arguments of a kernel. Compilation, which takes seconds, can be interrupted.
     """
     package = __name__.partition(".")[0]
     while frame is not None:

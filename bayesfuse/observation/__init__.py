@@ -1,4 +1,7 @@
-"""The likelihood of responses under a label prior and a rater channel: NumPy, no PyMC."""
+"""The likelihood of responses under a label prior and a rater channel, in NumPy and PyMC.
+
+Names imported here need no PyMC.
+"""
 
 from bayesfuse.observation.parts import (
     BlockedResponseModel,

@@ -175,7 +175,7 @@ def _number(observation: ResponseModel) -> int:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What makes observations of partitions."""
+    """Factors and settings from which observations of partitions are made."""
 
     layout: Layout
     labels: LabelPrior

@@ -44,7 +44,7 @@ class ResponseModel(BoundTable):
 
     @property
     def first_chunk(self) -> ResponseModel:
-        """What fits begin with: all, or the first partition."""
+        """The data from which fits are initialised: all, or the first partition."""
         return self
 
     def likelihood(self, rows: LogParameters) -> tuple[Array, Array]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pymc as pm
 import pytensor
+from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -22,7 +23,8 @@ def without_compilation() -> Iterator[None]:
     """Compile PyTensor functions to Python; flags are global, so the last to leave resets them."""
     with _lock:
         if not _open_contexts:
-            flags = pytensor.config.change_flags(mode="FAST_COMPILE", cxx="")
+            mode = Mode(linker="vm", optimizer=None)  # rewriting takes longer than the values
+            flags = pytensor.config.change_flags(mode=mode, cxx="")
             flags.__enter__()
             _open_contexts.append(flags)
         else:

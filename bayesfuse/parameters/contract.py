@@ -167,7 +167,7 @@ class Support(ABC):
         """Raise ModelError unless a constant is in the support."""
 
     def require_variable(self, name: str, variable: Any) -> None:
-        """Raise ModelError unless a free variable of a model can be such a parameter."""
+        """Raise ModelError unless a free variable of a model can have this support."""
         return
 
     def to_kernel(self, value: Any, xp: Any = np) -> Any:
@@ -179,10 +179,7 @@ class Support(ABC):
         return value
 
     def coordinates(self, model: Any, variable: Any) -> Coordinates | None:
-        """Return the way to the coordinates of a free variable that fits can update.
-
-        None where they cannot: the variable is left to PyMC's gradients.
-        """
+        """Return the coordinates of a free variable, None if only gradients can update it."""
         return None
 
     def prior(self, variable: Any) -> Prior:
@@ -190,10 +187,7 @@ class Support(ABC):
         raise NotImplementedError("Only supports with coordinates have priors that are updated.")
 
     def varying(self, model: Any, variable: Any) -> Callable[[Mapping[str, Array]], Prior] | None:
-        """Return the prior as a function of a point, where it depends on other variables.
-
-        None if it is not written for that: the variable is then left to PyMC's gradients.
-        """
+        """Return the prior as a function of other variables at a point, None if it is not one."""
         return None
 
 

@@ -196,20 +196,19 @@ class DirichletMixture(Dirichlet):
 
 def stacked(priors: Sequence[Array | DirichletMixture]) -> DirichletMixture:
     """Return one prior of the rows of several along a new axis; last components may be divided."""
-    parts = [
-        (p.log_shares, p.concentration)
-        if isinstance(p, DirichletMixture)
-        else (np.zeros((1, *p.shape[:-1])), p[None])
-        for p in priors
-    ]
-    most = max(len(concentration) for _, concentration in parts)
+    mixtures = []
+    for prior in priors:
+        if not isinstance(prior, DirichletMixture):
+            prior = DirichletMixture(np.zeros((1, *prior.shape[:-1])), prior[None])
+        mixtures.append(prior)
+    most = max(len(mixture.concentration) for mixture in mixtures)
     shares, concentrations = [], []
-    for log_shares, concentration in parts:
-        copies = np.ones(len(concentration), dtype=int)
+    for mixture in mixtures:
+        copies = np.ones(len(mixture.concentration), dtype=int)
         copies[-1] += most - len(copies)
-        divided = log_shares.T - np.log(copies)
+        divided = mixture.log_shares.T - np.log(copies)
         shares.append(np.repeat(divided.T, copies, axis=0))
-        concentrations.append(np.repeat(concentration, copies, axis=0))
+        concentrations.append(np.repeat(mixture.concentration, copies, axis=0))
     return DirichletMixture(np.stack(shares, axis=1), np.stack(concentrations, axis=1))
 
 

@@ -118,9 +118,9 @@ class Factor(ABC):
         return supports[name]
 
     def require(self, values: Mapping[str, Any]) -> None:
-        """Raise ModelError unless values of the parameters, or many draws, are in their supports.
+        """Raise ModelError unless values or draws of the parameters are in their supports.
 
-        Whole numbers, of which draws are made by the channel itself, are left out.
+        Parameters of whole numbers are skipped, because the channel draws them itself.
         """
         for parameter in self.used_parameters:
             if parameter.name in values and not parameter.support.discrete:
@@ -147,7 +147,7 @@ def made[F: Factor](kind: type[F], arguments: Mapping[str, Any]) -> F:
         inspect.signature(kind).bind(**arguments)
     except TypeError as error:
         raise ModelError(
-            "A factor whose constructor takes more than parameters must say by settings() or "
+            "A factor whose constructor takes more than parameters must give them by settings() or "
             "rebuild_for() how it is made for other items and raters. Got: "
             f"{kind.__name__}, which cannot be called with {sorted(arguments)} ({error})."
         ) from error

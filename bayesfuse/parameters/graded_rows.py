@@ -66,9 +66,9 @@ def even_positions(n_classes: int) -> Array:
 class GradedRows(Pool):
     """The pool of graded raters, drawn given the counts by rater, class and answer.
 
-    Raters are moved by slice sampling, which needs no tuning. What they have in common is drawn
-    given them, and moved together with them (Yu & Meng 2011). From three classes on, that is the
-    distances of neighbouring classes and, if ``pooled``, means and spreads.
+    Raters are moved by slice sampling, which needs no tuning. Distances of neighbouring classes
+    (from three classes on) and, if ``pooled``, means and spreads are drawn given the raters, and
+    moved together with them (Yu & Meng 2011).
     """
 
     members: dict[str, Member]

@@ -157,7 +157,7 @@ class SparseDirichletRV(RandomVariable):
 
 
 class SparseDirichlet(pm.Distribution):
-    """Distribution of such rows in a PyMC model."""
+    """Dirichlet rows with structural zeros, as a PyMC distribution."""
 
     rv_type = SparseDirichletRV
 

@@ -64,9 +64,9 @@ def new_axes(
     room: tuple[float, float] = (0.0, 0.0),
     **kwargs: Any,
 ) -> Any:
-    """Return ``count`` axes with no line above and on the right: those given, or a new grid.
+    """Return ``count`` axes without upper and right spines: the given ones, or a new grid.
 
-    New axes are of ``size`` inches, with ``room`` for names.
+    Every new axes has ``size`` inches, and there is ``room`` for names.
     """
     if axes is None:
         from matplotlib import pyplot as plt
@@ -209,6 +209,16 @@ def name_rows(
         between = rows.edges[1:-1][np.diff(named)]
         ax.hlines(between, 0, 1, transform=ax.get_yaxis_transform(), color="0.6", lw=0.8, ls=":")
     ax.set_ylabel(caption)
+
+
+def name_square(ax: Axes, names: NDArray[Any]) -> None:
+    """Label the rows of a square matrix of raters, and its columns by the same names."""
+    name_rows(ax, names, "rater")
+    labels = ax.get_yticklabels()
+    style: dict[str, Any] = {"fontsize": labels[0].get_fontsize() if labels else None}
+    ax.set_xticks(ax.get_yticks(), [text.get_text() for text in labels], rotation=90, **style)
+    ax.set_xlabel(ax.get_ylabel())
+    ax.tick_params(length=0)
 
 
 def name_points(ax: Axes, x: NDArray[Any], y: NDArray[Any], names: Sequence[str]) -> int:

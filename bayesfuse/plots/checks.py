@@ -46,8 +46,8 @@ def plot_check(check: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import bayesfuse as bf
     >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
-    >>> found = bf.checks.pairwise_agreement(result, random_seed=1)
-    >>> bf.plots.plot_check(found).get_title()
+    >>> check = bf.checks.pairwise_agreement(result, random_seed=1)
+    >>> bf.plots.plot_check(check).get_title()
     '10 pairs of raters, none unusual (all together p = ...)'
     """
     (ax,) = shared.new_axes(ax, 1, (5.6, 4.8), 1)
@@ -106,8 +106,8 @@ def plot_dependence(
     --------
     >>> import bayesfuse as bf
     >>> result = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
-    >>> found = bf.checks.conditional_dependence(result, random_seed=1)
-    >>> bf.plots.plot_dependence(found).get_title()
+    >>> check = bf.checks.conditional_dependence(result, random_seed=1)
+    >>> bf.plots.plot_dependence(check).get_title()
     '10 pairs of raters, none unusual'
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
@@ -140,15 +140,7 @@ def plot_dependence(
     (ax,) = shared.new_axes(ax, 1, (inches + 1, inches), 1, (room, 0.0))
     ax.set_facecolor("0.9")
     image = ax.imshow(values, **limits)
-    shared.name_rows(ax, names, "rater")
-    labels = ax.get_yticklabels()
-    style: dict[str, Any] = {
-        "rotation": 90,
-        "fontsize": labels[0].get_fontsize() if labels else None,
-    }
-    ax.set_xticks(ax.get_yticks(), [text.get_text() for text in labels], **style)
-    ax.set_xlabel(ax.get_ylabel())
-    ax.tick_params(length=0)
+    shared.name_square(ax, names)
     ax.spines[:].set_visible(False)
     ax.figure.colorbar(image, ax=ax, label=str(what), fraction=0.046)
     x, y = np.nonzero(alarm[block])

@@ -148,10 +148,9 @@ def plot_hard_items(
     order = np.argsort(hardness["disagreement"].values, kind="stable")
     hardness = hardness.isel(item=order)
     items, *pairs = (hardness[name].values[-most:] for name in ("item", "label", "confused_with"))
-    names = [
-        f"{item}: {' or '.join(shared.escaped(name, NAME) for name in pair)}"
-        for item, *pair in zip(shared.escaped_names(items, NAME), *pairs, strict=True)
-    ]
+    names = []
+    for item, one, other in zip(shared.escaped_names(items, NAME), *pairs, strict=True):
+        names.append(f"{item}: {shared.escaped(one, NAME)} or {shared.escaped(other, NAME)}")
     short = [shared.escaped(name, NAME) for name in colours]
     side = max(1.6 + min(0.5 * len(colours), 3.6), 2.8) + shared.width_of(short)  # of the matrix
     height = max(min(1.4 + 0.24 * len(names), 9.0), side)

@@ -17,7 +17,14 @@ from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.items import draw_items, item_names
-from bayesfuse.results.contents import all_draws, class_names, constants, named, require_result
+from bayesfuse.results.contents import (
+    all_draws,
+    class_names,
+    constants,
+    copies_of,
+    named,
+    require_result,
+)
 from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import rater_table
@@ -76,8 +83,7 @@ def plot_overview(
     weight = result["comparison"].dataset if "comparison" in result.children else None
     figure, axes = _panels(figure, labels is not None, raters is not None, weight is not None)
     if labels is not None:
-        copies = constants(result).get("multiplicity")
-        number = np.ones(labels.sizes["item"]) if copies is None else copies.values.astype(float)
+        number = copies_of(result, labels.sizes["item"]).astype(float)
         colours = shared.class_colours(labels["class"].values)
         _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
         wrong = number @ (1.0 - labels.values.max(axis=1))
@@ -133,7 +139,7 @@ def _size(result: xr.DataTree, labels: xr.DataArray | None) -> str:
     known = constants(result)
     numbers = {}
     if labels is not None:
-        numbers["item"] = int(known.get("multiplicity", xr.ones_like(labels["item"], int)).sum())
+        numbers["item"] = int(copies_of(result, labels.sizes["item"]).sum())
     if {"rater_index", "item_index"} <= set(known.data_vars):
         numbers["rater"] = known.sizes["rater"]
         numbers["response"] = int(responses_per_rater(result).sum())

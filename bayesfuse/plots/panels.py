@@ -43,8 +43,8 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
     >>> import bayesfuse as bf
     >>> model = bf.models.DawidSkene(bf.datasets.caries().expand().head(60))
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.class_shares(result, by=["first", "second", "third"] * 20, random_seed=1)
-    >>> bf.plots.plot_class_shares(found.shares)[0].get_xlabel()
+    >>> shares = bf.class_shares(result, by=["first", "second", "third"] * 20, random_seed=1)
+    >>> bf.plots.plot_class_shares(shares.shares)[0].get_xlabel()
     'share of items'
     """
     if not isinstance(shares, pd.DataFrame) or "new_high" not in shares or "known" not in shares:
@@ -210,12 +210,8 @@ def plot_differences(ranks: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     np.fill_diagonal(better, np.nan)
     ax.set_facecolor("0.9")
     image = ax.imshow(better, cmap="RdBu", vmin=0.0, vmax=1.0)
-    shared.name_rows(ax, names, "rater")
-    labels = ax.get_yticklabels()
-    style: dict[str, Any] = {"fontsize": labels[0].get_fontsize() if labels else None}
-    ax.set_xticks(ax.get_yticks(), [text.get_text() for text in labels], rotation=90, **style)
+    shared.name_square(ax, names)
     ax.set_xlabel("other rater")
-    ax.tick_params(length=0)
     ax.figure.colorbar(image, ax=ax, label="probability to be better", fraction=0.046)
     shared.set_title(ax, what)
     if has_groups:

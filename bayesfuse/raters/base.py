@@ -125,12 +125,12 @@ class RaterChannel(Factor):
         pools: Mapping[str, Any],
         priors: Mapping[str, Any],
     ) -> Callable[..., Any] | None:
-        """Return a function that initialises a chain of all parameters, if there is one.
+        """Return a function that initialises a compiled chain of all parameters, if there is one.
 
-        ``pools`` are by the parameter below them, ``priors`` of parameters without a pool.
-        Its arguments are rows, arrays for draws of rows, values and arrays for draws of pool
-        members by role, and a generator. It returns a compiled ``(draws, sweeps, first, *arguments)
-        -> draws made``, and the arguments.
+        ``pools`` are by the parameter below them, ``priors`` by the parameters without a pool. The
+        function takes rows, arrays for draws of rows, values and arrays for draws of pool members
+        by role, and a generator. It returns a compiled ``(draws, sweeps, first, *arguments) ->
+        draws made``, and the arguments.
         """
         return None
 

@@ -176,8 +176,8 @@ def dispersion(votes: Votes, responses: Responses, share: Array, probability: Ar
 def firing_dispersion(votes: Votes, responses: Responses, rate: Array, probability: Array) -> float:
     """Return :func:`dispersion` where votes have rates by class, ``rate`` (votes, classes, 2).
 
-    Few sources leave it open, because the classes explain how often they meet: a single pair that
-    is not dispersed is the prior.
+    For few sources, the classes explain all common votes, so the estimate is shrunk towards one by
+    a prior worth a single pair.
     """
     fires = rate[..., 0]
     expected = (fires * (responses.multiplicity @ probability)) @ fires.T

@@ -11,7 +11,7 @@ import scipy
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.grades import LEAST
+from bayesfuse.numerics.tables import SMALLEST
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.factor import Integers, made
 from bayesfuse.parameters.graded_rows import even_positions
@@ -153,7 +153,7 @@ def graded_rows(
     right = xp.concatenate([none, xp.where(z > 0, 1.0, 0.0)], axis=-1)  # the exact tail
     tails = above[..., :-1] - above[..., 1:], below[..., 1:] - below[..., :-1]
     informed = xp.where(right > 0, *tails)
-    return xp.maximum((1.0 - guess_rate) * informed + guess_rate * guess, LEAST)
+    return xp.maximum((1.0 - guess_rate) * informed + guess_rate * guess, SMALLEST)
 
 
 def _require_sound(thresholds: Any, precision: Any, guess_rate: Any, positions: Any) -> None:

@@ -259,9 +259,10 @@ class InferredGroups(RaterChannel):
         return channel, (*arrange(start, cell, assignment, words), gold)
 
     def require_priors(self, priors):
-        """Reject mixtures, groups that are not exchangeable, and rows with zeros.
+        """Raise for mixtures, groups that are not exchangeable, and rows with structural zeros.
 
-        Rows fitted to a set of raters propose verdicts; zeros could exclude the set's responses.
+        Verdicts are proposed by rows fitted to a set of raters; zeros could exclude the set's
+        responses.
         """
         rule = (
             "To infer groups, priors must be Dirichlet with positive concentrations, the same for "

@@ -252,9 +252,9 @@ def pattern_of(n, g, row_start, row, pattern_group, n_cells):
 
 @kernel
 def draw_verdicts(g, log_group, message, drawn, arrangement, n_cells, rng, verdict):
-    """Fill in a group's verdicts on all items; return counts by truth (classes, verdicts).
+    """Draw a group's verdicts on all items; return counts by truth (classes, verdicts).
 
-    Of numbers by class, verdicts are numbers, too: expected ones without ``rng``.
+    If labels are numbers by class, verdicts are numbers, too: expected ones without ``rng``.
     """
     row_start, row, _, _, pattern_group = arrangement
     outer = np.exp(log_group[g])

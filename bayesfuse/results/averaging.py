@@ -13,7 +13,7 @@ import xarray as xr
 
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_choice, require_mapping, require_weights
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.results import joint_labels, schema
 from bayesfuse.results.build import build
 from bayesfuse.results.compatibility import parameters, require_alike

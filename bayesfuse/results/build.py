@@ -15,7 +15,7 @@ from bayesfuse.data import fingerprint
 from bayesfuse.data.names import listed, storable
 from bayesfuse.data.responses import Responses
 from bayesfuse.observation import ChunkedResponseModel, ResponseModel
-from bayesfuse.pymc.evaluate import model_data
+from bayesfuse.observation.evaluate import model_data
 from bayesfuse.results import item_knowledge, schema
 from bayesfuse.results.contents import identify_draws
 from bayesfuse.results.label_summary import LabelSummary

@@ -34,7 +34,7 @@ OF_CONTRASTS = [*PRINTED, "new_better", "ratio", "ratio_low", "ratio_high"]
 class ClassShares(NamedTuple):
     """Tables of :func:`class_shares`: shares by group and class, and contrasts of two groups.
 
-    Printed without ratios and more than 60 contrasts, and of two classes the second only.
+    The printed form leaves out ratios, contrasts above 60, and the first of two classes.
     """
 
     shares: pd.DataFrame
@@ -229,7 +229,7 @@ class _Counter:
         return shares, expected_share(self.probability, self.gold, self.residual)
 
     def of_groups(self, code: NDArray[np.int64], result: xr.DataTree) -> tuple[Array, Array]:
-        """Return the shares of groups, given what the model knows of them, and their means."""
+        """Return the shares of groups, with the prior knowledge of the model, and their means."""
         self.code, mean = code, None
         if self.residual is not None:
             known = item_knowledge.stored(result)
@@ -241,9 +241,9 @@ class _Counter:
         return shares, shares[0].mean(axis=0) if mean is None else mean
 
     def of_pair(self, pair: tuple[int, int], shares: Array) -> tuple[Array, int]:
-        """Return the shares of two groups among their questions in common, and how many there are.
+        """Return the shares of two groups among their common questions, and the number of these.
 
-        Without any, the shares are those given.
+        Without common questions, the shares of the groups are returned.
         """
         common = np.intersect1d(*(self.unit[self.code == group] for group in pair))
         if not len(common):

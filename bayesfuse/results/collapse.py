@@ -114,10 +114,10 @@ def _share_of_draws(draws: NDArray[Any], copies: Array, favoured: Array) -> floa
 
 
 def lost_spans(probability: Array, responses: Responses) -> tuple[float, float] | None:
-    """Return the shares of items and of responses in spans if there are far fewer of the former.
+    """Return the shares of items and of responses in spans if the former is far smaller.
 
-    On simulated abstracts, of which raters miss half of the spans, a chain expected 30 wrong tags
-    of 2,586.
+    Chains collapse in this way if raters miss half of the spans: on simulated abstracts, 30 wrong
+    tags were expected and 2,586 made.
     """
     classes = responses.classes.tolist()
     if not mark_spans(classes) or not len(probability) or responses.n_responses < MIN_TAGS:

@@ -19,8 +19,8 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ChunkedResponseModel, LogParameters, ResponseModel
-from bayesfuse.pymc.evaluate import evaluate, source_of
-from bayesfuse.pymc.model import observed, parameter_variables, require_like
+from bayesfuse.observation.evaluate import evaluate, source_of
+from bayesfuse.observation.model import observed, parameter_variables, require_like
 from bayesfuse.results import contents, schema
 from bayesfuse.results.fitted import Fitted, bind, from_result, population_names, stored_log_odds
 
@@ -76,7 +76,7 @@ def rebuilt(result: xr.DataTree) -> tuple[ResponseModel, dict[str, NDArray[Any]]
 
 
 def require_alike(results: Mapping[str, xr.DataTree], *parts: str) -> None:
-    """Raise ModelError unless these parts of what results observed are the same, in any order."""
+    """Raise ModelError unless these parts of the observed data are equal, in any order."""
     observed = {name: _observed(result) for name, result in results.items()}
     for part in parts:
         first, *others = [name for name in results if part in observed[name]] or [""]

@@ -118,7 +118,7 @@ def observed_rows(result: xr.DataTree) -> tuple[NDArray[Any], ...] | None:
 
 
 def require_rows(result: xr.DataTree, what: str) -> tuple[NDArray[Any], ...]:
-    """Return what :func:`observed_rows` does, or raise ModelError if there is nothing."""
+    """Return the result of :func:`observed_rows`, or raise ModelError if it is None."""
     if (rows := observed_rows(result)) is None:
         raise ModelError(
             f"{what} counts responses, from the groups constant_data and observed_data. Got: "
@@ -131,6 +131,12 @@ def known_classes(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:
     """Return the known class of every item, −1 where it is unknown (items,)."""
     known = constants(result)
     return known["gold"].values if "gold" in known else np.full(n_items, -1)
+
+
+def copies_of(result: xr.DataTree, n_items: int) -> NDArray[np.int64]:
+    """Return how many items every entry of a table of counts represents, one elsewhere (items,)."""
+    known = constants(result)
+    return known["multiplicity"].values if "multiplicity" in known else np.ones(n_items, np.int64)
 
 
 def class_names(result: xr.DataTree) -> list[Any]:
@@ -185,7 +191,7 @@ def draw_numbers(draws: xr.Dataset, name: str) -> NDArray[np.int64]:
 def identify_draws(draws: xr.Dataset) -> tuple[str, NDArray[np.int64]]:
     """Return the variable that identifies draws, and their numbers (chain, draw).
 
-    It is the smallest one of real numbers that differ between draws, if there is any.
+    This is the smallest variable, preferably of real numbers, whose values differ between draws.
     """
     names = sorted(map(str, draws.data_vars), key=lambda name: (draws[name].size, name))
     real = [name for name in names if draws[name].dtype.kind == "f"] or names

@@ -65,8 +65,8 @@ def difficulty(
     >>> import bayesfuse as bf
     >>> model = bf.models.ItemTypes(bf.datasets.anesthesia())
     >>> result = bf.sample(model, 50, chains=1, random_seed=1, progressbar=False, quiet=True)
-    >>> found = bf.decisions.difficulty(result)["disagreement"]
-    >>> bool(found.sel(item=20) < found.sel(item=36))  # responses to 36 name all four classes
+    >>> disagreement = bf.decisions.difficulty(result)["disagreement"]
+    >>> bool(disagreement.sel(item=20) < disagreement.sel(item=36))  # 36 has all four classes
     True
     """
     require_count("draws", draws)

@@ -32,8 +32,8 @@ def accumulate(
 ) -> Draws:
     """Return the accumulated draws (chain, draw, …), with the labels drawn with them if any.
 
-    Label probabilities are averaged over as many evenly spaced draws as take about so many seconds,
-    without log likelihoods if these are not all.
+    With ``seconds``, label probabilities are averaged over as many evenly spaced draws as that
+    allows, and log likelihoods are left out unless that is all of them.
     """
     number = sizes[1]
     if seconds < math.inf and labels is None:

@@ -1,4 +1,4 @@
-"""The parameters of a fit, and new items as seen through them."""
+"""Parameters of a fit, and the response models of new items under them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.independent import ANEW, ItemRows, log_word
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import LogParameters, ResponseModel
+from bayesfuse.observation.evaluate import POOL, PRIOR
+from bayesfuse.observation.item_priors import SHARE
 from bayesfuse.parameters.contract import REAL
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.pymc.evaluate import POOL, PRIOR
-from bayesfuse.pymc.item_priors import SHARE
 from bayesfuse.raters.base import RaterChannel
 from bayesfuse.results.contents import (
     all_draws,
@@ -91,9 +91,7 @@ class Fitted:
             axis = 2 + parameter.dims.index("rater")
             rows = np.take(values[name], np.maximum(index, 0), axis=axis)
             if new.any():
-                default = self.new_rater_defaults.get(
-                    name, "the model says nothing of other raters"
-                )
+                default = self.new_rater_defaults.get(name, "the model has no rows for them")
                 if isinstance(default, str):
                     raise ModelError(
                         "A rater without fitted responses needs rows that the model expects of new "
@@ -129,7 +127,7 @@ class Fitted:
 
 
 def from_result(result: xr.DataTree) -> Fitted:
-    """Read the parameters from what the functions of this package store in a result."""
+    """Read the parameters that a result of this package stores."""
     if several := averaged_models(result):
         raise ModelError(
             "An average of models has no parameters; its labels are in fused.labels() and "
@@ -239,7 +237,7 @@ class LogOdds:
 
 
 def stored_log_odds(result: xr.DataTree, needs: Sequence[str]) -> dict[str, Any]:
-    """Return ``log_odds`` of a result, nothing if it has neither covariates nor a classifier."""
+    """Return ``log_odds`` of a result, empty without covariates and a classifier."""
     if not {"covariates", "classifier"} & set(needs) or "sequences" in needs:
         return {}
     wanted, constant_names, names = {"share": SHARE["populations" in needs]}, [], []

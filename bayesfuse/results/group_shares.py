@@ -1,4 +1,4 @@
-"""Shares of classes that differ between groups of items, which models of all items do not know."""
+"""Class shares of groups of items, which models of all items do not contain."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.item_knowledge import ItemKnowledge
+from bayesfuse.numerics.tables import SMALLEST
+from bayesfuse.results.item_knowledge import TINY, ItemKnowledge
 
 N_CORRECTIONS = 3  # of corrections of ratios to the totals of the classes
 BURN, THIN = 30, 3  # sweeps before the first sample and between samples
 MIN_KNOWN = 5  # smallest number of known labels from which residuals are estimated
 PRIOR_ITEMS = 10.0  # known items of its own that all others count for in the power of a group
 HALF = 0.5  # weight of each of four items that may be among the unknown ones
-TINY = 1e-9
 
 SPREAD = np.array([0.03, 0.06, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7])
 """Standard deviations of the log-odds of groups, with a half-normal(1) prior."""
@@ -25,7 +25,7 @@ RESIDUAL = np.array([0.005, 0.02, 0.05, 0.1, 0.15, 0.2, 0.26, 0.33, 0.42, 0.55, 
 
 
 class GroupShares(NamedTuple):
-    """Labels given the groups, and what known labels add: see :func:`in_groups`."""
+    """Labels given the groups, corrected by known labels: see :func:`in_groups`."""
 
     labels: NDArray[np.int64]  # (samples, items)
     shift: Array  # of the share among unknown items (samples, groups, classes)
@@ -132,8 +132,8 @@ def _with_margins(table: Array, rows: Array, columns: Array) -> Array:
     """Return a table with these sums by row and column: iterative proportional fitting."""
     fitted = np.maximum(table, TINY)
     for _ in range(1000):
-        fitted = fitted * (rows / np.maximum(fitted.sum(axis=1), 1e-300))[:, None]
-        fitted = fitted * (columns / np.maximum(fitted.sum(axis=0), 1e-300))
+        fitted = fitted * (rows / np.maximum(fitted.sum(axis=1), SMALLEST))[:, None]
+        fitted = fitted * (columns / np.maximum(fitted.sum(axis=0), SMALLEST))
         if np.abs(fitted.sum(axis=1) - rows).max() < 1e-12 * max(rows.sum(), 1.0):
             break
     return fitted
@@ -141,7 +141,7 @@ def _with_margins(table: Array, rows: Array, columns: Array) -> Array:
 
 def _tilted(probability: Array, ratio: Array) -> Array:
     weight = probability * ratio
-    return weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+    return weight / np.maximum(weight.sum(axis=1, keepdims=True), SMALLEST)
 
 
 def _draw(weight: Array, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -203,7 +203,7 @@ def _ratios(
         at = rng.choice(len(SPREAD), p=weight / weight.sum())
         shape = around[at] + count
         pull = 0.0 if is_same else _pull(group_share, prior / mean[code], total[at], code, rng)
-        group_share = rng.standard_gamma(shape) / (1.0 + pull) + 1e-300
+        group_share = rng.standard_gamma(shape) / (1.0 + pull) + SMALLEST
         group_share /= group_share.sum(axis=1, keepdims=True)
     return ratios_drawn
 
@@ -213,16 +213,16 @@ def _pull(
 ) -> Array:
     """Return rates of the gamma variables behind shares, given one more variable by item."""
     level = share * rng.standard_gamma(total)[:, None]
-    normaliser = np.maximum((relative * level[code]).sum(axis=1, keepdims=True), 1e-300)
+    normaliser = np.maximum((relative * level[code]).sum(axis=1, keepdims=True), SMALLEST)
     return group_sums(rng.standard_exponential((len(code), 1)) / normaliser * relative, code)
 
 
 def _relabel(
     labels: NDArray[np.int64], probability: Array, then: Array, rng: np.random.Generator
 ) -> None:
-    """Make labels draws of other probabilities; few change, so what they share is kept."""
+    """Change a few labels, so that draws have other probabilities and keep their dependence."""
     rows = np.arange(len(labels))
-    now = np.maximum(probability[rows, labels], 1e-300)
+    now = np.maximum(probability[rows, labels], SMALLEST)
     change = np.flatnonzero(rng.random(len(labels)) * now >= then[rows, labels])
     gain = np.maximum(then[change] - probability[change], 0.0)
     some = gain.sum(axis=1) > 0

@@ -1,4 +1,4 @@
-"""What the label prior of a model knows of single items: its probabilities, and their inputs."""
+"""Prior probabilities of single items under a label prior, and the inputs they depend on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.labels.independent import Independent
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.tables import SMALLEST
 from bayesfuse.observation import LogParameters, ResponseModel
 from bayesfuse.results import schema
 from bayesfuse.results.contents import constants, named
@@ -18,7 +19,7 @@ from bayesfuse.results.contents import constants, named
 BEFORE = "population_index", "covariate_mean", "classifier_mean"
 """Variables of constant_data of models whose prior differs between items."""
 
-TINY = 1e-9  # unexplained share of the variance of a group that is rounding error
+TINY = 1e-9  # shares below it are rounding errors
 
 
 class ItemKnowledge(NamedTuple):
@@ -57,7 +58,7 @@ class ItemKnowledge(NamedTuple):
             np.add.at(mean, population, self.inputs)
             within = self.inputs - (mean / np.maximum(count, 1)[:, None])[population]
             basis, scale, _ = np.linalg.svd(within, full_matrices=False)
-            basis = basis[:, scale > 1e-8 * max(scale.max(initial=0.0), 1e-300)]
+            basis = basis[:, scale > 1e-8 * max(scale.max(initial=0.0), SMALLEST)]
             along = np.zeros((n_groups, basis.shape[1]))
             np.add.at(along, code, basis)  # columns have mean zero in every population
             left = left - (along**2).sum(axis=1)
@@ -72,7 +73,7 @@ DEPENDENT = ItemKnowledge(np.zeros((0, 0)), depends=True)
 def prior_knowledge(
     observation: ResponseModel, points: Iterable[LogParameters]
 ) -> ItemKnowledge | None:
-    """Return what the label prior knows of items, averaged over some draws; None if nothing."""
+    """Return the prior probabilities of items, averaged over some draws; None if all are equal."""
     labels = observation.labels
     if not isinstance(labels, Independent) or labels.axis == "item":
         return DEPENDENT
@@ -99,7 +100,7 @@ def _inputs(labels: Independent) -> tuple[NDArray[np.int64] | None, Array | None
 
 
 def store(groups: dict[str, xr.Dataset], known: ItemKnowledge | None) -> None:
-    """Add what is known of items to the groups of a result."""
+    """Add the prior probabilities of items to the groups of a result."""
     labels = groups.get(schema.LABEL_POSTERIOR)
     if known is None or labels is None:
         return
@@ -117,7 +118,7 @@ def store(groups: dict[str, xr.Dataset], known: ItemKnowledge | None) -> None:
 
 
 def stored(result: xr.DataTree) -> ItemKnowledge:
-    """Return what the model of a result knew of items, or its average prevalence of all."""
+    """Return the stored prior probabilities of items, or the average prevalence."""
     labels, data = result["label_posterior"].dataset, constants(result)
     probability = labels["probability"].transpose("item", "class").values
     depends = bool(labels.attrs.get(schema.LABELS_DEPEND, 0)) or "sequence_index" in data
@@ -146,7 +147,7 @@ def stored(result: xr.DataTree) -> ItemKnowledge:
 def averaged_knowledge(
     labels: xr.Dataset, results: Mapping[str, xr.DataTree], weights: Array
 ) -> ItemKnowledge | None:
-    """Return what models know of items in the mixture; vote shares know and say nothing."""
+    """Return the prior probabilities of items in a mixture of models; vote shares have none."""
     prior: Array = np.zeros((1, 1))
     total, informed = 0.0, 0.0  # weights of all models, and of those that know something
     inputs_of: tuple[NDArray[np.int64] | None, Array | None] | None = (

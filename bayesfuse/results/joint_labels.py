@@ -37,13 +37,10 @@ SWEEPS = 10  # of iterative proportional fitting: see `reweighted`
 def max_stored_draws(observation: ResponseModel) -> int:
     """Return how many joint draws of the labels are kept at most."""
     responses = observation.responses
-    if (
-        isinstance(observation, ChunkedResponseModel)
-        or observation.labels.capabilities.moves_labels
-        or not responses.is_unweighted
-    ):
+    moves_labels = observation.labels.capabilities.moves_labels
+    if isinstance(observation, ChunkedResponseModel) or moves_labels:
         return 0
-    return _room_for(responses.n_items)
+    return _room_for(responses.n_items) if responses.is_unweighted else 0
 
 
 def _room_for(n_items: int) -> int:
@@ -57,9 +54,9 @@ def sample(
     seed: int,
     seconds: float = math.inf,
 ) -> xr.Dataset:
-    """Draw all labels once for some evenly spaced draws of the parameters (chain, draw, …).
+    """Draw all labels jointly at evenly spaced draws of the parameters (chain, draw, …).
 
-    There are fewer if they would take more than some seconds.
+    The number of draws is limited to some seconds of work.
     """
     n_chains, n_draws = next(iter(parameters.values())).shape[:2]
     number = min(max_stored_draws(observation), n_chains * n_draws)
@@ -118,10 +115,10 @@ def independent(probability: xr.DataArray, number: int, rng: np.random.Generator
 def add_votes_in_sequence(
     shares: xr.DataTree, responses: Responses, sequences: Sequences, seed: int
 ) -> None:
-    """Add joint draws to vote shares: by sequence, the labels of one rater, drawn at random.
+    """Add joint draws to vote shares: for every sequence, the labels of one rater, drawn at random.
 
-    Items without a label of the rater, and known ones, are drawn from their own shares. Of tags,
-    the one more vote is by the shares of all labels, and in draws marks no span, as most errors do.
+    Items without a label of the rater, and known ones, are drawn from their own shares. For tags,
+    the additional vote has the shares of all labels and marks no span in draws, as most errors do.
     """
     probability = shares["label_posterior"].dataset["probability"]
     unknown = probability.values.max(axis=1) < 1.0
@@ -154,10 +151,10 @@ def add_votes_in_sequence(
 
 
 def reweighted(drawn: xr.Dataset, labels: xr.Dataset, sequences: Sequences) -> xr.Dataset:
-    """Return draws of labels in sequence as draws with other probabilities (item, class), about.
+    """Return draws of labels in sequence, resampled to approximate probabilities (item, class).
 
-    The draws of a stretch, which ends where all draws agree, are weighted to these probabilities
-    (iterative proportional fitting) and resampled systematically. Certain labels are set.
+    Stretches end where all draws agree. Their draws are weighted to the probabilities (iterative
+    proportional fitting) and resampled systematically. Certain labels are set.
     """
     place = drawn.get_index("item").get_indexer(sequences.items)
     probability = labels["probability"].sel(item=drawn["item"]).transpose("item", "class")
@@ -177,9 +174,9 @@ def reweighted(drawn: xr.Dataset, labels: xr.Dataset, sequences: Sequences) -> x
 def pooled(
     results: Mapping[str, xr.DataTree], weights: Array, labels: xr.Dataset
 ) -> xr.Dataset | None:
-    """Return draws of the mixture of results with average ``labels``, None without those of one.
+    """Return draws of the mixture of results with average ``labels``, None if one stores no draws.
 
-    Those of results without parameters (vote shares) are independent.
+    Draws of results without parameters (vote shares) are independent.
     """
     seed = int(fingerprint.of_arrays([labels["probability"].values]), 16)
     rng, items, classes = np.random.default_rng(seed), labels["item"], labels["class"]

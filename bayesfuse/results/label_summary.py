@@ -1,4 +1,4 @@
-"""What draws of the parameters imply for the labels of a table, computed step by step."""
+"""Labels of a table, computed step by step from draws of the parameters."""
 
 from __future__ import annotations
 
@@ -80,8 +80,7 @@ class LabelSummary:
     ) -> None:
         """Sum the labels out at all draws; ``parameters`` and ``labels`` are (chain, draw, …).
 
-        Probabilities are those of fewer draws, without log likelihoods, if all would take more
-        ``seconds``.
+        If all draws would take more than ``seconds``, fewer are used, without log likelihoods.
         """
         assert self.observation is not None
         sizes = next(iter(parameters.values())).shape[:2]
@@ -118,9 +117,9 @@ class LabelSummary:
     def draw(
         self, parameters: Mapping[str, Array], posterior: xr.Dataset, seconds: float = math.inf
     ) -> None:
-        """Draw all labels jointly at some draws, and average what the prior knows of items.
+        """Draw all labels jointly at some draws, and average the prior's knowledge of items.
 
-        Random numbers follow from the posterior, so the same draws have the same labels.
+        The seed follows from the posterior, so equal draws have equal labels.
         """
         observation = self.observation
         if observation is None or isinstance(observation, ChunkedResponseModel):

@@ -21,7 +21,7 @@ OF, VARIABLE = "concentration_of", "variable"
 """Attributes of stored concentrations: the parameter, and its variable in the posterior."""
 
 DIGESTS = "batch_digest"
-"""Variable of the group ``fit``: a digest of every table that the fit has learnt from."""
+"""Variable of the group ``fit``: a digest of every table that entered the fit."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class DirichletPosterior:
     variable: str
 
     def fading(self, forgetting: float) -> Dirichlet:
-        """Return what is left of the posterior if a share of the counts is forgotten."""
+        """Return the posterior after a share of its counts is forgotten."""
         if forgetting == 0:
             return self.posterior
         return self.prior.plus((1.0 - forgetting) * (self.posterior - self.prior))
 
     def with_new_raters(self, count: int) -> DirichletPosterior:
-        """Return a parameter by rater with new raters, who have the prior of the first one."""
+        """Return the distributions with new raters, who have the prior of the first one."""
         prior = _grown(self.prior, self.prior, count)
         return replace(self, prior=prior, posterior=_grown(self.posterior, self.prior, count))
 
@@ -72,7 +72,7 @@ def fit_group(
 
 
 def read(result: xr.DataTree) -> dict[str, DirichletPosterior]:
-    """Return what a result holds by parameter, or raise ModelError if that is nothing."""
+    """Return the Dirichlet distributions in a result, or raise ModelError if there are none."""
     groups = require_result(result).children
     stored = groups["fit"].dataset if "fit" in groups else xr.Dataset()
     posteriors = {}

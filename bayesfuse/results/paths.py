@@ -224,10 +224,10 @@ def spans(
 def _largest_f1(
     start: NDArray[np.int64], stop: NDArray[np.int64], probability: Array
 ) -> NDArray[np.bool_]:
-    """Return which spans, none of which overlap, have the largest expected F1.
+    """Return the set of spans without overlap that has the largest expected F1.
 
-    F1 is taken as a ratio of expectations, 2 Σ p / (number reported + number expected), and largest
-    for the spans of Σ (2 p − F1) as large as can be (Dinkelbach 1967), found from left to right.
+    Expected F1 is taken as 2 Σ p / (number reported + number expected). Its maximum is where spans
+    maximise Σ (2 p − F1) (Dinkelbach 1967), computed from left to right.
     """
     order = np.lexsort((start, stop))
     before = np.searchsorted(stop[order], start[order], side="right")

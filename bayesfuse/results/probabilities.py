@@ -23,8 +23,8 @@ from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, war
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import ChunkedResponseModel, ResponseModel
-from bayesfuse.pymc.evaluate import evaluate
-from bayesfuse.pymc.model import observed, parameter_variables
+from bayesfuse.observation.evaluate import evaluate
+from bayesfuse.observation.model import observed, parameter_variables
 from bayesfuse.results import schema
 from bayesfuse.results.build import build, item_columns, table_attributes
 from bayesfuse.results.compatibility import fitted_by, observation_of, parameters, require_same

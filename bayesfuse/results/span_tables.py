@@ -250,8 +250,8 @@ def _in_kind(runs: NDArray[np.int64], kind_of_item: NDArray[np.int64]) -> Array:
 def _scores(right: Array, found_true: Array, n_predicted: int, n_true: NDArray[np.int64]) -> Array:
     """Return precision, recall and F1, their harmonic mean, at every draw (3, draws).
 
-    The one place that decides on 0/0: it is 0 at a draw, as in conlleval and by default in
-    scikit-learn, and NaN if all draws are without the spans that a score counts.
+    All scores treat 0/0 here: 0 at a draw, as in conlleval and scikit-learn, but NaN if no draw has
+    the spans that the score counts.
     """
     precision, recall = right / max(n_predicted, 1), found_true / np.maximum(n_true, 1)
     total = precision + recall

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import pymc as pm
 
 from bayesfuse.errors import LargeResultWarning, require_choice, require_count, warn
-from bayesfuse.pymc.model import all_observed
+from bayesfuse.observation.model import all_observed
 from bayesfuse.results import draws as sums
 from bayesfuse.results.draws import n_units
 

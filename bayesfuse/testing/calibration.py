@@ -14,8 +14,8 @@ from scipy import stats
 from bayesfuse.data.responses import Responses
 from bayesfuse.inference.sample import sample
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.observation.model import observed, parameter_variables
 from bayesfuse.parameters.compiled import without_compilation
-from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.results.probabilities import label_probabilities
 
 

@@ -59,8 +59,8 @@ def enumerate_labels(
     >>> import numpy as np, bayesfuse as bf
     >>> prior, log_lik = bf.build.Independent([0.7, 0.3]), np.log([[0.8, 0.1], [0.3, 0.6]])
     >>> structure = prior.structure(bf.Responses.from_matrix([[0, 1], [1, 1]]))
-    >>> found = bf.testing.enumerate_labels(prior, (np.log([0.7, 0.3]),), log_lik, structure)
-    >>> found.probability.round(2).tolist()
+    >>> posterior = bf.testing.enumerate_labels(prior, (np.log([0.7, 0.3]),), log_lik, structure)
+    >>> posterior.probability.round(2).tolist()
     [[0.95, 0.05], [0.54, 0.46]]
     """
     n_items, n_classes = log_lik.shape

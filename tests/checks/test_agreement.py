@@ -10,8 +10,8 @@ import bayesfuse as bf
 from bayesfuse.checks import co_assignment, group_summary, rater_covariance, verdict_probabilities
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, LatentGroup
+from bayesfuse.observation.model import observed, parameter_variables
 from bayesfuse.plots import plot_dependence
-from bayesfuse.pymc.model import observed, parameter_variables
 
 OBSERVERS = """
 1 2 3 3 2 1 4 1 2 . . .

@@ -45,7 +45,7 @@ def point():
 
 
 @pytest.mark.slow
-def test_independent_items_that_form_regions_are_found_out(regions):
+def test_items_that_form_regions_fail_the_check_of_independence(regions):
     model, result = regions
     graph = bf.Graph.grid(SHAPE)
     found = neighbour_agreement(result, model, graph, random_seed=0)
@@ -84,7 +84,7 @@ def test_edges_count_by_weight_and_in_the_order_of_names(regions):
     assert found.attrs["observed"] == pytest.approx(np.dot(same, known) / sum(known))
 
 
-def test_neighbours_nobody_knows_are_refused(regions):
+def test_edges_to_unknown_items_are_refused(regions):
     model, result = regions
     refused(r"give graph=.*Independent", neighbour_agreement, result, model)
     with pytest.raises(ModelError, match="no edge between"):
@@ -147,7 +147,7 @@ def field(responses, **options):
 
 
 @pytest.mark.slow
-def test_too_strong_a_coupling_is_found_out():
+def test_too_strong_a_coupling_fails_the_check():
     """Neighbours that never differ: regions merge, and differently from chain to chain."""
     model, result = field(crowd(squares(), 0), trust=20.0)
     found = phase_transition(result, model, random_seed=0)
@@ -158,7 +158,7 @@ def test_too_strong_a_coupling_is_found_out():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("together", [True, False])
-def test_unanswered_items_of_one_class_are_told_of(together):
+def test_unanswered_items_of_one_class_are_reported(together):
     """Three arcs of answered items, and twenty unanswered: a clique beside one arc, or one each."""
     truth = np.repeat([0, 1, 2], 20)
     answers = np.full((80, 3), -1)

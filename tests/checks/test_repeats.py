@@ -67,7 +67,7 @@ def test_doubled_responses_and_copied_raters_leave_the_table():
     assert kept.n_raters == 5
 
 
-def test_repeats_count_once_where_nothing_tells():
+def test_repeats_count_once_if_dependence_is_not_identified():
     frame, _ = judged(1, (0.8, 0.7, 0.7), (5, 1, 1))
     kept, _ = bf.checks.collapse_repeats(frame[frame["rater"] < "c"])
     assert kept.per_rater.tolist() == [200, 200]
@@ -84,7 +84,7 @@ def test_few_equal_responses_are_no_copy():
     assert kept.n_raters > 1190 and not (repeats["repeats"] > 0).any()
 
 
-def test_the_answer_says_what_repeats_are_worth():
+def test_the_overview_states_the_weight_of_repeats():
     frame, _ = judged(1, (0.6, 0.8, 0.8), (5, 1, 1), 0.9)
     with pytest.warns(QuickAnswerWarning):
         fused = bf.fuse(

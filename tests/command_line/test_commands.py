@@ -20,7 +20,7 @@ from bayesfuse.ensemble import schedule
 
 
 @pytest.mark.slow
-def test_fit_writes_what_it_says(folder, pictures, capsys):
+def test_fit_writes_the_files_that_it_names(folder, pictures, capsys):
     assert fit() == 0
     printed = capsys.readouterr().out
     assert "60 responses to 20 items by 3 raters, 2 classes" in printed
@@ -158,7 +158,7 @@ def test_report_has_intervals_of_the_raters_and_the_least_certain_items(folder, 
 
 
 @pytest.mark.slow
-def test_report_has_the_checks_unless_told_not_to(folder, capsys):
+def test_report_has_the_checks_unless_switched_off(folder, capsys):
     for arguments, shown in (([], True), (["--no-checks"], False)):
         assert fit(*arguments, settings=SHORT) == 0
         printed = capsys.readouterr().out
@@ -166,7 +166,7 @@ def test_report_has_the_checks_unless_told_not_to(folder, capsys):
         assert ("* The agreement of raters has standard" in printed) == shown
 
 
-def test_convergence_is_told_of_as_many_draws_as_there_are(folder, capsys):
+def test_convergence_is_reported_for_the_stored_draws(folder, capsys):
     assert fit("--draws", "1", "--chains", "1") == 0
     assert "Convergence cannot be assessed" in capsys.readouterr().out
     assert fit() == 0
@@ -338,7 +338,7 @@ def test_grades_have_an_order(folder, asked, capsys):
     fails(capsys, main([*FILMS, "--ordered"]), "so --ordered needs --classes with the lowest")
 
 
-def test_too_little_time_is_said(folder, capsys, monkeypatch):
+def test_too_little_time_gives_a_warning(folder, capsys, monkeypatch):
     monkeypatch.setattr(schedule.Schedule, "left", lambda *_: -1.0)
     assert main(FILMS) == 0
     printed = capsys.readouterr()
@@ -356,6 +356,6 @@ def test_too_little_time_is_said(folder, capsys, monkeypatch):
         (["--gold", "films.csv"], "no column 'item'"),
     ],
 )
-def test_what_cannot_be_is_said_before_fitting(folder, no_sampling, capsys, arguments, word):
+def test_impossible_requests_fail_before_fitting(folder, no_sampling, capsys, arguments, word):
     fails(capsys, main([*FILMS, *arguments]), word)
     assert {path.name for path in folder.iterdir()} == {"films.csv"}

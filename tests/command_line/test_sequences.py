@@ -55,7 +55,7 @@ def hidden_markov(*arguments, table="said.csv", items="words.csv", then=main):
 
 
 @pytest.mark.slow
-def test_sequences_come_out_in_their_order(poems, pictures):
+def test_sequences_are_written_in_their_order(poems, pictures):
     """Labels, probabilities and path are those of the same model in Python."""
     assert hidden_markov("--quiet") == 0
     labels = pd.read_csv("result-labels.csv")

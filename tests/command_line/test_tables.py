@@ -107,7 +107,7 @@ def test_names_stay_as_they_are(folder, names):
     assert sorted(found.astype(str).values.tolist()) == sorted(expected)
 
 
-def test_names_survive_a_fit_and_have_lines_of_their_own_in_its_report(folder, capsys):
+def test_names_survive_a_fit_and_have_single_lines_in_its_report(folder, capsys):
     names = {"r1": "\x1b[31mred\x07", "r2": "/", "r3": "x" * 30_000, "yes": "a/b", "no": "class"}
     Path("odd.csv").write_bytes(renamed(**names))
     assert main(["fit", "odd.csv", *TO]) == 0

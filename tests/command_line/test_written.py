@@ -138,7 +138,7 @@ def unread(monkeypatch):
         yield
 
 
-def test_nobody_reads_the_report_or_the_help(folder, capfd, unread):
+def test_a_closed_pipe_is_no_error(folder, capfd, unread):
     assert fit(*QUICK) == 0
     assert tables()["posterior"].sizes["draw"] == 3
     for arguments in (["--help"], ["fit", "--help"], ["--version"]):
@@ -239,7 +239,7 @@ def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_chains_end_with_the_time_and_go_on_with_resume(folder, capsys, monkeypatch):
+def test_chains_end_with_the_time_limit_and_resume(folder, capsys, monkeypatch):
     """What follows from the draws is that of all of them, as computed from the parameters."""
     clock = SimpleNamespace(monotonic=itertools.count().__next__)  # a second for every look at it
     monkeypatch.setattr(schedule, "time", clock)

@@ -293,7 +293,7 @@ def test_remarks_are_no_rater_and_n_a_no_label(tmp_path):
     assert read_table(WIDE.rename(columns={"x": "unit"}))[0].raters.tolist() == ["unit", "y"]
 
 
-def test_every_model_reads_tables_and_says_how():
+def test_every_model_reads_tables_and_records_how():
     model = bf.models.DawidSkene(WIDE)
     assert rows_of(model.responses) == LONG.to_numpy().tolist()
     result = bf.find_map(model)

@@ -97,7 +97,7 @@ def test_merging_respects_a_key_and_repeats():
     assert responses.merged(np.array([0, 0, 1]))[1].tolist() == [0, 1, 2]
 
 
-def test_a_summary_says_what_matters():
+def test_a_summary_shows_classes_agreement_and_patterns():
     text = repr(bf.Responses.from_long(TABLE, **COLUMNS))
     # pairs: (bad, bad) (bad, good) (bad, good) of A, (bad, good) of B
     assert "bad (3), good (2)" in text and "0.25 of the pairs" in text

@@ -12,7 +12,7 @@ from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
-from bayesfuse.pymc.model import observed, parameter_variables
+from bayesfuse.observation.model import observed, parameter_variables
 
 QUIET = {"progressbar": False, "quiet": True}
 

@@ -259,7 +259,7 @@ def test_intervals_of_accepted_labels_are_those_of_joint_draws():
     assert float(accept_labels(a_result(), error=0.02, ci_prob=0.985)["high"]) == 1 / 3
 
 
-def test_more_labels_correct_those_that_are_found_out():
+def test_further_labels_correct_the_labelled_items():
     drawn = np.zeros((400, 6), dtype=int)
     drawn[:, 2] = 1  # known
     drawn[:200, [1, 4]] = 1  # both wrong in half of the draws
@@ -274,7 +274,7 @@ def test_more_labels_correct_those_that_are_found_out():
     refused("sizes must be a whole number", errors_after, a_result(), [-1])
 
 
-def test_judges_are_dropped_only_if_known_labels_say_so():
+def test_judges_are_dropped_only_if_the_loss_on_gold_falls():
     """One who guesses goes; of good ones, none does, however little it adds."""
     rng = np.random.default_rng(5)
     truth = rng.integers(2, size=300)

@@ -104,7 +104,7 @@ def test_a_sound_site_passes(tmp_path):
     assert (run.returncode, run.stdout) == (0, "5 pages, 6 links\n"), run.stderr
 
 
-def test_whatever_is_wrong_is_named(tmp_path):
+def test_every_fault_of_a_site_is_named(tmp_path):
     run = check(
         tmp_path,
         index=link("a.html") + link("gone.html") + '<script src="https://cdn.org/x.js"></script>',

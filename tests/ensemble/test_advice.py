@@ -167,7 +167,7 @@ def test_sentences_name_what_exists(answer):
     assert "Error" not in fused.overview() and "Traceback" not in fused.overview()
 
 
-def test_two_raters_are_not_praised_for_what_cannot_be_seen(few_draws):
+def test_two_raters_have_no_estimate_of_dependence(few_draws):
     fused = bf.fuse(noisy([0.8, 0.7]), random_seed=1, **QUIET)
     text = " ".join(fused.overview().split())
     assert "shares more mistakes than the model expects" not in text

@@ -18,7 +18,7 @@ from bayesfuse.ensemble.evidence import Evidence, error_correlation, measure_dep
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
 from bayesfuse.numerics.threads import check
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 
 
 @pytest.fixture(scope="module")
@@ -277,7 +277,7 @@ def test_correlation_is_that_of_residuals():
     assert value == pytest.approx(0.3, abs=4 * max(error, 0.015))
 
 
-def test_errors_that_nobody_sees_may_be_shared():
+def test_unobserved_errors_may_be_shared():
     """Raters who never differ have no information."""
     same = np.repeat(np.arange(600)[:, None] % 2, 5, axis=1)
     found = measure_dependence(bf.Responses.from_matrix(same), None, 1)
@@ -324,7 +324,7 @@ def test_a_line_every_ten_seconds(watch, capsys):
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_nothing_where_nothing_can_be_said(watch, monkeypatch, capsys, shown):
+def test_no_progress_is_printed_unless_asked_or_possible(watch, monkeypatch, capsys, shown):
     if shown:
         monkeypatch.setattr(sys, "stderr", None)
     with Progress(shown) as progress:

@@ -84,7 +84,7 @@ def test_tables_of_labels_and_raters(fused, crowd):
     assert np.allclose(raters.filter(regex=r"^bias\[\d\]$").sum(axis=1), 0, atol=1e-6)
 
 
-def test_what_reads_results_reads_answers(fused):
+def test_result_functions_accept_answers(fused):
     assert bf.decisions.rank_raters(fused).sizes["rater"] == 6
     weight = fused["comparison"]["weight"].to_series().drop("vote shares")
     heaviest = bf.decisions.value_of_response(fused[f"models/{weight.idxmax()}"])
@@ -288,7 +288,7 @@ def test_vote_shares_know_of_which_responses_they_are():
     assert bf.decisions.item_grades(votes).sizes["item"] == 20
 
 
-def test_chains_that_disagree_about_labels_are_seen(fused, crowd, unchecked, monkeypatch):
+def test_chains_that_disagree_about_labels_are_reported(fused, crowd, unchecked, monkeypatch):
     """A third of the items are of one class in all chains but the last."""
     fitted = fused["comparison"].dataset.to_dataframe().drop("vote shares")
     # variational fits have independent draws

@@ -33,7 +33,7 @@ def told(crowd, gold, few_draws):
         return bf.fuse(crowd.responses.to_frame(), gold=gold, **QUIET)
 
 
-def test_members_have_not_seen_the_known_labels(told, fused, gold):
+def test_members_are_fitted_without_gold(told, fused, gold):
     for name, own in told["models"].children.items():
         assert "gold" not in own["constant_data"]
         np.testing.assert_array_equal(probabilities(own), probabilities(fused["models"][name]))
@@ -166,7 +166,7 @@ def test_an_answer_is_a_result_also_after_loading(known, fused, told, crowd, tmp
     assert "</table>" in loaded._repr_html_() and "image/png" in loaded._repr_html_()
 
 
-def test_the_first_line_says_how_the_table_was_read(told):
+def test_the_first_line_describes_how_the_table_was_read(told):
     assert told.overview().startswith("Read as a long table, one row per response (columns item,")
     refused_table("few classes", bf.fuse, np.arange(60).reshape(-1, 3) * 5)
 

@@ -46,7 +46,7 @@ POINT = bf.find_map(MODEL)
         (lambda: bf.build.Potts(1.0, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
     ],
 )
-def test_the_error_says_the_remedy(call, message):
+def test_the_error_names_the_remedy(call, message):
     with pytest.raises((ModelError, ResponsesError, AttributeError), match=message) as error:
         call()
     assert len(str(error.value)) < 500 and "\n" not in str(error.value)

@@ -122,7 +122,7 @@ def test_clean_types_do_no_harm_where_items_are_hard():
     assert clean < levels + 0.03
 
 
-def test_fits_say_what_they_are():
+def test_fits_have_their_attributes():
     responses, _ = crowd(1)
     result = bf.fit(ItemTypes(responses), draws=50, random_seed=1)
     attributes = result.attrs

@@ -164,7 +164,7 @@ def test_one_odd_rater_does_not_name_the_classes():
     assert right["diagonal"] < 0.3 and right["robust"] > 0.9
 
 
-def test_any_parameter_of_a_model_of_ones_own_may_be_a_mixture(small):
+def test_parameters_of_user_defined_models_may_have_mixture_priors(small):
     """Rows, steps and prevalence; degenerate ones fit as the Dirichlet that they are."""
     alpha = np.array([[4.0, 1.0, 2.0], [1.0, 3.0, 1.0], [2.0, 1.5, 5.0]])
     heights = {}

@@ -90,7 +90,7 @@ def test_a_parameter_used_elsewhere_is_not_drawn_by_gibbs(small):
     assert [v.name for v in step.vars] == ["confusion_simplex__"]
 
 
-def test_chains_begin_apart_and_where_they_are_told_to(small_model):
+def test_chains_are_dispersed_or_begin_at_given_points(small_model):
     counts = {"draws": np.int64(4), "tune": np.uint8(0), "chains": np.int32(4)}  # are numbers, too
     seed, cores = np.int64(1), np.int64(1)
     result = bf.sample(small_model, **counts, cores=cores, random_seed=seed, sweeps=1, **QUIET)
@@ -195,7 +195,7 @@ def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
     assert bf.label_probabilities(result, small_model).shape == (62, 3)
 
 
-def test_interrupted_chains_say_so_and_have_the_log_likelihood_of_their_draws(
+def test_interrupted_chains_are_marked_and_have_the_log_likelihood_of_their_draws(
     small_model, monkeypatch, caplog
 ):
     monkeypatch.setattr(chains, "SLICE", 0.0)

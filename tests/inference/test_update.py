@@ -120,7 +120,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_known_labels_in_parts_say_what_they_say_together(made, days, name):
+def test_gold_in_partitions_matches_gold_in_one_table(made, days, name):
     make, places = KNOWN[name]
 
     def arguments(responses):
@@ -287,7 +287,7 @@ def test_inferred_groups_stay_where_the_fit_holds_them(days):
     vary = result.copy(deep=True)
     vary["posterior"]["assignment"][0, 3, 0] += 1
     refused("Got: draws of assignment that vary", update, vary, known)
-    refused("for assignment, the model says nothing", update, result, days[1])
+    refused("for assignment, the model has no rows", update, result, days[1])
 
 
 def test_classes_and_raters_may_come_in_another_order(days):
@@ -326,7 +326,7 @@ def test_what_cannot_be_learnt_is_refused(days):
         refused(told, update, fitted, batch, **given)
 
 
-def test_an_update_that_does_not_settle_says_so(days, monkeypatch):
+def test_an_update_that_does_not_converge_warns(days, monkeypatch):
     result = fit(DawidSkene(days[0]))
     monkeypatch.setattr(cavi, "fit", partial(cavi.fit, iterations=1))
     with pytest.warns(PoorFitWarning, match="labels of the new items have not settled"):

@@ -123,7 +123,7 @@ def test_result_is_like_that_of_sampling(small, name, tmp_path):
 
 
 @pytest.mark.slow
-def test_inferred_groups_are_held_and_said_so_until_swept():
+def test_inferred_groups_are_held_with_a_warning_without_sweeps():
     rng = np.random.default_rng(1)
     shown = np.repeat(rng.integers(0, 2, (60, 2)), [3, 2], axis=1)
     shown = np.where(rng.random(shown.shape) < 0.7, shown, 1 - shown)  # groups are not certain
@@ -163,14 +163,14 @@ def test_pathfinder_begins_at_the_moments(plenty, plenty_gibbs):
     assert np.isfinite(fit.attrs["pareto_k"]) and np.isfinite(fit.attrs["elbo"])
 
 
-def test_pathfinder_says_what_to_install(small_model, monkeypatch):
+def test_pathfinder_names_the_missing_package(small_model, monkeypatch):
     monkeypatch.setitem(sys.modules, "pymc_extras", None)
     with pytest.raises(ImportError, match=r"bayesfuse\[pathfinder\]"):
         bf.fit(small_model, "pathfinder")
 
 
 @pytest.mark.slow
-def test_advi_fits_a_model_of_ones_own(small):
+def test_advi_fits_a_user_defined_model(small):
     model = hierarchical(small, weight=1.0)
     refused(r"CAVI needs .* Got: no such prior on .*'logit', 'mean'", bf.fit, model, "cavi")
     refused("Gibbs sweeps need", bf.fit, model, "advi", sweeps=1)
@@ -182,7 +182,7 @@ def test_advi_fits_a_model_of_ones_own(small):
     assert (distance < 0.5 * two.std(("chain", "draw"))).all()
 
 
-def test_pareto_shape_tells_narrow_from_wide():
+def test_pareto_shape_distinguishes_narrow_from_wide():
     """A normal fitted too narrow has ratios of infinite variance; too wide, bounded ones."""
 
     def shape(scale):
@@ -195,13 +195,13 @@ def test_pareto_shape_tells_narrow_from_wide():
     assert np.isnan(pareto_shape(np.zeros(50)))
 
 
-def test_a_fit_that_ends_early_says_so(small_model):
+def test_a_fit_that_ends_early_is_marked_as_not_converged(small_model):
     with pytest.warns(PoorFitWarning, match="still rising"):
         assert bf.fit(small_model, iterations=2, tolerance=0, sweeps=1).attrs["converged"] == 0
 
 
 @pytest.mark.slow
-def test_an_advi_that_ends_early_or_leaves_the_finite_numbers_says_so(small_model, monkeypatch):
+def test_advi_that_ends_early_or_diverges_is_marked(small_model, monkeypatch):
     monkeypatch.setattr("bayesfuse.inference.gaussian.WINDOW", 10)
     with pytest.warns(PoorFitWarning):
         bf.fit(small_model, "advi", iterations=12, random_seed=1, **QUIET)

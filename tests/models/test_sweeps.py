@@ -20,11 +20,11 @@ from bayesfuse.inference.gibbs import Sweep
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.observation import ResponseModel
+from bayesfuse.observation.model import observed, parameter_variables
 from bayesfuse.parameters.compiled import without_compilation
 from bayesfuse.parameters.contract import DRAWN
 from bayesfuse.parameters.pool import Member, SharedMean
 from bayesfuse.parameters.simplex import SIMPLEX
-from bayesfuse.pymc.model import observed, parameter_variables
 from bayesfuse.testing import assert_uniform, sbc_ranks, simulate
 
 N_ITEMS = 12

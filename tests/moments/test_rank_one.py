@@ -207,7 +207,7 @@ def test_spectrum_fires_with_a_cartel():
     xr.testing.assert_identical(first, second)
 
 
-def test_spectrum_of_few_responses_suspects_nobody():
+def test_spectrum_of_few_responses_is_not_significant():
     """Two items: many a simulated table has no covariances at all, which must not count."""
     responses = bf.Responses.from_matrix([[0, 0, 0, 1], [1, 1, 1, 0]])
     found = spectrum(responses, prevalence=0.5, draws=39, random_seed=1)

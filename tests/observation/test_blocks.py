@@ -12,7 +12,7 @@ from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.numerics.threads import threads
 from bayesfuse.observation import BlockedResponseModel, ResponseModel
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 
 QUIET = {"progressbar": False, "quiet": True, "sweeps": 1, "tune": 10, "chains": 2, "cores": 1}
 

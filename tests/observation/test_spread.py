@@ -155,7 +155,7 @@ def test_known_labels_and_impossible_ones(parted):
         bf.find_map(model, start="prior")
 
 
-def test_a_known_label_of_an_item_in_no_partition_is_an_error(parted):
+def test_gold_of_an_item_in_no_partition_is_an_error(parted):
     table, _, _ = parted
     with pytest.raises(ResponsesError, match=r"in the table; leave out .* Got: 7000"):
         DawidSkene(table, gold={3: 1, 7000: 2, 50: 2})

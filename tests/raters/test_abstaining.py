@@ -10,7 +10,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.models import DawidSkene
 from bayesfuse.observation import ResponseModel
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
 
 CHANNEL = bf.build.Abstaining(None)

@@ -16,7 +16,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.observation import ResponseModel
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.testing import assert_close, assert_frequencies
 
 CROWD = random_crowd(7, 3, 2, seed=4)

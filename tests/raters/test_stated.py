@@ -12,7 +12,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.models import DawidSkene
 from bayesfuse.observation import ResponseModel
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.testing import assert_close, assert_frequencies
 
 CHANNEL = bf.build.Stated(None)

@@ -255,7 +255,7 @@ def test_numbers_by_hand():
 
 
 @pytest.mark.slow
-def test_every_fit_warns_and_the_report_says_so():
+def test_every_fit_warns_of_collapse_and_the_report_has_it():
     responses, truth = rules(2, n_items=1500, n_rules=14)
     settings = {"random_seed": 1, "progressbar": False}
     model = DawidSkene(responses)

@@ -159,7 +159,7 @@ def test_what_is_no_result_is_one_clear_line(fits, kind):
                 pytest.fail(name)
 
 
-def test_what_a_result_lacks_is_said(fits):
+def test_errors_name_the_missing_group(fits):
     model, result = fits["independent"]
     empty = xr.DataTree()
     calls = calls_of("independent")
@@ -300,14 +300,14 @@ def test_rows_of_summaries_are_what_they_are_named(fitted, tmp_path):
         [["a", "c"], np.array(["b", "e"])],
     ],
 )
-def test_ways_of_saying_groups(groups):
+def test_groups_may_be_mappings_or_lists(groups):
     responses = bf.Responses.from_matrix(np.eye(5, dtype=int), raters=list("abcde"))
     found = Groups.read(groups, responses)
     assert found.assignment.tolist() == [0, 1, 0, -1, 1]
     assert list(found.members.values()) == [["a", "c"], ["b", "e"]]
 
 
-def test_found_groups_can_be_given_and_are_the_default():
+def test_groups_from_moments_are_the_default():
     responses, _, assignment = crowd(
         np.random.default_rng(3), 4000, groups=(4,), n_alone=6, missing=0.0
     )
@@ -317,7 +317,7 @@ def test_found_groups_can_be_given_and_are_the_default():
     assert given.origin == "given" and (given.assignment == assignment).all()
 
 
-def test_where_moments_find_none_everyone_is_alone_and_it_is_said_why():
+def test_without_groups_from_moments_the_reason_is_stored():
     responses = bf.Responses.from_matrix([[0, 1], [1, 1], [0, 0]])
     with pytest.warns(NoGroupsWarning, match=r"moments failed.*Dawid and Skene's model"):
         model = LatentGroup(responses)

@@ -7,7 +7,7 @@ from drawn_results import as_draws, drawn_result
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, MarkovRandomField, WeightedVotes
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.results import group_shares, item_knowledge
 
 GROUP = np.repeat(["b", "a", "c"], [12, 8, 10])

@@ -11,7 +11,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.results import joint_labels
 from bayesfuse.testing import assert_frequencies, enumerate_labels
 

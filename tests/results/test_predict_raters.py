@@ -148,14 +148,14 @@ def test_data_and_constants_are_found():
         ),
     ],
 )
-def test_expressions_and_channels_of_ones_own_need_the_model(make, told):
+def test_expressions_and_user_defined_channels_need_the_model(make, told):
     with pm.Model() as model:
         bf.build.observe(fitted_table(), labels=SHARES, raters=make())
     result = bf.find_map(model, iterations=3)
     refused(told, bf.predict, result, fitted_table())
     found = bf.predict(result, fitted_table(), model=model)
     np.testing.assert_allclose(probability(found), probability(result), rtol=0, atol=1e-12)
-    with pytest.raises(ModelError, match=r"'zoe' \(2 such\); for .*, the model says no"):
+    with pytest.raises(ModelError, match=r"'zoe' \(2 such\); for .*, the model has no rows"):
         bf.predict(result, more_table(), model=model)
 
 
@@ -175,7 +175,7 @@ class GuessingMore(Guessing):
         ),
     ],
 )
-def test_factors_that_say_nothing_of_new_items_are_refused(make, told):
+def test_factors_without_inputs_of_new_items_are_refused(make, told):
     """Also for a table of as many items."""
     with pm.Model() as model:
         labels, raters = make()
@@ -307,7 +307,7 @@ def test_new_items_by_hand(fitted):
     assert_close(found.sel(item=["x", "y", "z"]).values, total, "labels", atol=1e-9)
 
 
-def test_what_is_missing_or_given_in_vain(fitted):
+def test_missing_and_superfluous_inputs_are_refused(fitted):
     names, _, result = fitted
     given = chosen(names)
     with pytest.raises(ModelError, match=f"which need .*{names[0]}="):
@@ -346,7 +346,7 @@ def test_groups_of_raters_and_sequences_of_populations():
 
 
 @pytest.mark.slow
-def test_populations_that_a_model_of_ones_own_numbers():
+def test_populations_numbered_by_a_user_defined_model():
     number = np.arange(N) % 2
     rows = np.ones((4, 3, 3)) + 2 * np.eye(3)
     with pm.Model() as model:

@@ -24,7 +24,7 @@ import bayesfuse as bf
 from bayesfuse import decisions, plots
 from bayesfuse.errors import LargeResultWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.results import build
 
 
@@ -63,7 +63,7 @@ def test_precision_goes_first_and_then_draws(fits, monkeypatch):
     assert stored(model, monkeypatch, whole // 2, precision="double") == ("double", 2)
 
 
-def test_less_is_stored_of_large_results_and_said(fits, monkeypatch):
+def test_large_results_are_thinned_with_a_warning(fits, monkeypatch):
     model, whole = fits["independent"]
     monkeypatch.setattr("bayesfuse.results.storage.MAX_BYTES", bytes_of(whole) // 4)
     with pytest.warns(LargeResultWarning, match=r"Got: 0 MB, so precision='single' and thin=2"):

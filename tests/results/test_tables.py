@@ -10,7 +10,7 @@ from rules import rules
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 
 QUIET = {"progressbar": False, "quiet": True}
 

@@ -5,7 +5,7 @@ import numpy as np
 import bayesfuse as bf
 from bayesfuse import checks, decisions, plots
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
-from bayesfuse.pymc.model import observed
+from bayesfuse.observation.model import observed
 from bayesfuse.results.build import rebuild
 
 QUIET = {"progressbar": False, "quiet": True}

@@ -104,7 +104,7 @@ class _Announce(GraphRewriter):
         self.backend = backend
 
     def add_requirements(self, fgraph: FunctionGraph) -> None:
-        import_module(f"bayesfuse.pymc.{self.backend}")
+        import_module(f"bayesfuse.observation.{self.backend}")
 
     def apply(self, fgraph: FunctionGraph) -> None:
         pass

@@ -33,7 +33,7 @@ DEPENDENT = 1e-8  # share of a column that others leave unexplained, below which
 
 @dataclass(frozen=True)
 class KnownOfItems:
-    """What is known of kinds of items, the kinds, and variables that move their log-odds."""
+    """Inputs of kinds of items, the kinds, and variables that move their log-odds."""
 
     log_odds: ItemLogOdds
     kind: NDArray[np.int64]
@@ -173,7 +173,7 @@ def _moments(responses: Responses, table: Array) -> tuple[Array, Array]:
 
 
 def _standardised(responses: Responses, covariates: Any) -> Array:
-    """Return covariates of mean zero and standard deviation one; register what that takes."""
+    """Return covariates of mean zero and standard deviation one, and register both moments."""
     names, table = read_covariates(responses, covariates)
     mean, sd = _moments(responses, table)
     is_constant = sd <= DEPENDENT * np.maximum(np.abs(mean), 1.0)
@@ -181,23 +181,16 @@ def _standardised(responses: Responses, covariates: Any) -> Array:
     standardised: Array = np.where(is_constant, 0.0, (table - mean) / sd)
     weight = responses.multiplicity / responses.multiplicity.sum()
     varying = [name for name, is_same in zip(names, is_constant, strict=True) if not is_same]
-    if varying:
-        residual_norm = np.abs(
-            np.diag(
-                np.linalg.qr(standardised[:, ~is_constant] * np.sqrt(weight)[:, None], mode="r")
-            )
+    columns = standardised[:, ~is_constant] * np.sqrt(weight)[:, None]
+    residual_norm = np.zeros(len(varying))  # with more columns than items, the last have none
+    diagonal = np.abs(np.diag(np.linalg.qr(columns, mode="r")))
+    residual_norm[: len(diagonal)] = diagonal
+    if collinear := [varying[j] for j in np.flatnonzero(residual_norm < DEPENDENT)]:
+        raise ModelError(
+            "Covariates must not be collinear, because their slopes are not identified: leave out "
+            "redundant columns, such as one of a full set of indicators, or use principal "
+            f"components. Got: {shown(collinear, 3)}, which follows from the columns before it."
         )
-        collinear = [
-            name
-            for name, residual in zip(varying, residual_norm, strict=False)
-            if residual < DEPENDENT
-        ]
-        if collinear := [*collinear, *varying[len(residual_norm) :]]:
-            raise ModelError(
-                "Covariates must not be collinear, because their slopes are not identified: leave "
-                "out redundant columns, such as one of a full set of indicators, or use principal "
-                f"components. Got: {shown(collinear, 3)}, which follows from the columns before it."
-            )
     model = pm.modelcontext(None)
     model.add_coord("covariate", names)
     model.add_coord("other_class", listed(responses.classes)[1:])

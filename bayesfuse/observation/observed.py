@@ -1,4 +1,4 @@
-"""Responses as an observed random variable, which knows its observation: ``observe``."""
+"""Responses as an observed random variable of a PyMC model: ``observe``."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from bayesfuse.observation import (
     SummedResponseModel,
     in_blocks,
 )
+from bayesfuse.observation.evaluate import described
+from bayesfuse.observation.ops import Evidence, EvidenceOfParts
 from bayesfuse.parameters.compiled import without_compilation
-from bayesfuse.pymc.evaluate import described
-from bayesfuse.pymc.ops import Evidence, EvidenceOfParts
 from bayesfuse.raters.base import RaterChannel
 
 
@@ -78,12 +78,9 @@ def _log_evidence(
     _require_observed(observation, *values)
     labels, raters = observation.labels, observation.raters
     by_name = dict(zip(observation.names, inputs, strict=False))
-    label_tables, tables = (
-        factor.expand(
-            tuple(factor.to_kernel(by_name, pt).values()), observation.table.n_classes, pt
-        )
-        for factor in (labels, raters)
-    )
+    n_classes = observation.table.n_classes
+    label_tables = labels.expand(tuple(labels.to_kernel(by_name, pt).values()), n_classes, pt)
+    tables = raters.expand(tuple(raters.to_kernel(by_name, pt).values()), n_classes, pt)
     n_rows, n_tables = len(label_tables), len(label_tables) + len(tables)
     if isinstance(observation, SummedResponseModel):
         return EvidenceOfParts(observation, n_rows, n_tables)(*label_tables, *tables)[0]
@@ -220,8 +217,8 @@ def _require_values(
 ) -> None:
     """Raise ModelError if parameters can leave their support where samplers may go.
 
-    They are evaluated at the initial point and around it, in the coordinates that samplers use.
-    Distributions that are known to stay in the support are left out.
+    They are evaluated at the initial point and around it, in unconstrained coordinates.
+    Distributions with the right support are skipped.
     """
     supports = {}
     for factor in (labels, raters):
@@ -247,19 +244,16 @@ def _require_values(
         )
         rng = np.random.default_rng(0)
         for jitter in (0.0, *JITTERS):
-            point = [
-                value + jitter * rng.standard_normal(value.shape)
-                if value.dtype.kind == "f"
-                else value
-                for value in start
-            ]
+            point = list(start)
+            for i, value in enumerate(start):
+                if value.dtype.kind == "f":
+                    point[i] = value + jitter * rng.standard_normal(value.shape)
             try:
                 for (name, support), value in zip(supports.items(), function(*point), strict=True):
                     support.require(name, value)
             except ModelError:
-                if jitter == 0.0 or _has_density(
-                    model, free, dict(zip(inputs, point, strict=True))
-                ):
+                values = dict(zip(inputs, point, strict=True))
+                if jitter == 0.0 or _has_density(model, free, values):
                     raise
 
 

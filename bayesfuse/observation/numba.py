@@ -17,7 +17,7 @@ from pytensor.link.numba.dispatch.basic import (
 )
 
 from bayesfuse.numerics.kernels import DIGEST
-from bayesfuse.pymc.ops import Evidence, EvidenceOfParts
+from bayesfuse.observation.ops import Evidence, EvidenceOfParts
 
 
 @register_funcify_and_cache_key(Evidence)

@@ -55,9 +55,8 @@ def evaluate(
     for part in in_parts(n_draws, sum(values[:1].size for values in draws)):
         check()
         values = function(*(variable[part] for variable in draws))
-        outputs = outputs or [
-            np.empty((n_draws, *value.shape[1:]), value.dtype) for value in values
-        ]
+        if not outputs:
+            outputs = [np.empty((n_draws, *value.shape[1:]), value.dtype) for value in values]
         for output, value in zip(outputs, values, strict=True):
             output[part] = value
     for name, output in zip(graphs, outputs, strict=True):
@@ -85,7 +84,7 @@ def with_deterministics(model: pm.Model, posterior: xr.Dataset) -> xr.Dataset:
 
 
 def model_data(model: pm.Model) -> dict[str, xr.Dataset]:
-    """Return the groups of observed and constant data that PyMC gives to what it samples."""
+    """Return the groups of observed and constant data that PyMC adds to samples."""
     groups = {}
     for group, find in (("observed_data", find_observations), ("constant_data", find_constants)):
         if data := find(model):
@@ -136,7 +135,7 @@ DIFFERENT = "the priors of the fitted raters differ"
 def described(
     model: pm.Model, labels: LabelPrior, raters: RaterChannel, parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what ``bf.predict`` reads from a result as JSON: factors, parameters, newcomers."""
+    """Return factors and parameters as JSON, from which ``bf.predict`` rebuilds them."""
     newcomers: dict[str, Any] = {}
     for name, value in getattr(model, "new_rater_defaults", {}).items():
         if isinstance(value, str):
@@ -153,7 +152,7 @@ def described(
 
 
 def source_of(model: pm.Model, name: str, value: Any) -> str:
-    """Return where the rows of new raters come from: what others have in common, or the prior."""
+    """Return the source of new raters' rows: the pool, or the prior."""
     pooled = [pool.pooled for pool in getattr(model, "pools", ()) if pool.parameter == name]
     return POOL if isinstance(value, Variable) and all(pooled) else PRIOR
 

@@ -19,12 +19,11 @@ from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind, require_name
 from bayesfuse.labels.base import LabelPrior
-from bayesfuse.observation import ResponseModel
+from bayesfuse.observation import ResponseModel, rater_rows
+from bayesfuse.observation.evaluate import common_mean
+from bayesfuse.observation.observed import ObservedResponses, first_table, observe
 from bayesfuse.parameters.pool import Pool
 from bayesfuse.parameters.variables import dirichlet
-from bayesfuse.pymc import rater_rows
-from bayesfuse.pymc.evaluate import common_mean
-from bayesfuse.pymc.observed import ObservedResponses, first_table, observe
 from bayesfuse.raters import Abstaining, Confusion, ConsensusOfType, OneCoin, Stated
 from bayesfuse.raters.base import RaterChannel
 
@@ -97,7 +96,7 @@ def part(model: pm.Model, name: str) -> pm.Model:
         )
     if model.potentials:
         raise ModelError(
-            "A model with potentials has no parts, because nothing tells to which table each "
+            "A model with potentials has no parts, because it is not known to which table each "
             f"belongs. Got: {[potential.name for potential in model.potentials]}."
         )
     graph, memo = fgraph_from_model(model)
@@ -110,10 +109,10 @@ def part(model: pm.Model, name: str) -> pm.Model:
 def require_like(actual_shape: tuple[int, ...], variable: TensorVariable) -> None:
     """Raise ModelError unless a value has the shape of a variable, as far as that is known."""
     shape = variable.type.shape
-    if len(actual_shape) != len(shape) or any(
-        size is not None and size != actual
-        for size, actual in zip(shape, actual_shape, strict=True)
-    ):
+    fits = len(actual_shape) == len(shape)
+    for size, actual in zip(shape, actual_shape, strict=False):
+        fits = fits and size in (None, actual)
+    if not fits:
         raise ModelError(
             f"Values of {variable.name} must have the shape that it has in the model, {shape}. "
             f"Got: shape {actual_shape}."
@@ -207,9 +206,8 @@ class LabelModel(pm.Model):
     ) -> RaterChannel:
         """Register the priors of the raters' parameters, and return their channel.
 
-        Arguments are those of :class:`bayesfuse.models.DawidSkene`. For responses with silence,
-        matrices have a last column for it; for stated probabilities, the channel is
-        ``bf.build.Stated``.
+        Arguments are those of :class:`bayesfuse.models.DawidSkene`. For silence, matrices have a
+        last column; for stated probabilities, the channel is ``bf.build.Stated``.
         """
         require_choice("raters", raters, "confusion", "class", "coin", "graded")
         require_flag("pooled", pooled)

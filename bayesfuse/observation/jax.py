@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from pytensor.link.jax.dispatch import jax_funcify
 
-from bayesfuse.pymc.ops import NO_HESSIAN, Evidence, EvidenceOfParts
+from bayesfuse.observation.ops import NO_HESSIAN, Evidence, EvidenceOfParts
 
 
 @jax_funcify.register(Evidence)

@@ -14,7 +14,7 @@ import bayesfuse as bf
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import DawidSkene, HiddenMarkov
-from bayesfuse.pymc.model import observed, one_against_rest
+from bayesfuse.observation.model import observed, one_against_rest
 from bayesfuse.testing import assert_close, assert_frequencies
 
 
@@ -158,7 +158,7 @@ def test_parts_of_the_draws_are_put_together(small, monkeypatch):
     del result["label_posterior"]
     found = []
     for size in (1, 13, 10**6):  # of a part: one draw, some, all
-        monkeypatch.setattr("bayesfuse.pymc.evaluate.CACHE_ENTRIES", size)
+        monkeypatch.setattr("bayesfuse.observation.evaluate.CACHE_ENTRIES", size)
         found.append(bf.label_probabilities(result, model).values)
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-12)
 
@@ -280,7 +280,7 @@ def test_a_part_needs_a_model_without_potentials():
     model = together()
     with model:
         pm.Potential("more", model["share"][0, 0])
-    refused(r"nothing tells.*\['more'\]", bf.build.part, model, "first")
+    refused(r"not known to which table.*\['more'\]", bf.build.part, model, "first")
 
 
 @pytest.mark.slow

@@ -1,1 +1,0 @@
-"""The PyMC side: models, variables, the Ops over the kernels."""
