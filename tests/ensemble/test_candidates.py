@@ -14,13 +14,7 @@ import bayesfuse as bf
 from bayesfuse import models
 from bayesfuse.ensemble import schedule
 from bayesfuse.ensemble.candidates import candidates, sides
-from bayesfuse.ensemble.evidence import (
-    INFORMATIVE,
-    USUAL,
-    Evidence,
-    error_correlation,
-    measure_dependence,
-)
+from bayesfuse.ensemble.evidence import Evidence, error_correlation, measure_dependence
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
 from bayesfuse.numerics.threads import check
@@ -73,10 +67,10 @@ def test_independence_is_smooth_and_needs_evidence():
     assert np.all(np.diff(weights) < 0) and np.max(-np.diff(weights)) < 0.15
     assert Evidence(-0.05, 0.01).independence > 0.95 > 0.01 > Evidence(0.1, 0.01).independence
     # the posterior probability of zero, by numerical integration over the other correlations
-    grid = np.linspace(0.0, 1.0, 20_001)
+    grid, usual, informative = np.linspace(0.0, 1.0, 20_001), 0.05, 0.3
     density = np.exp(-0.5 * ((0.02 - grid) / 0.01) ** 2)
-    marginal = np.trapezoid(density * np.exp(-grid / USUAL) / USUAL, grid)
-    ratio = 1.0 / (1.0 + (0.01 / INFORMATIVE) ** 2)
+    marginal = np.trapezoid(density * np.exp(-grid / usual) / usual, grid)
+    ratio = 1.0 / (1.0 + (0.01 / informative) ** 2)
     expected = ratio * density[0] / (density[0] + marginal)
     assert Evidence(0.02, 0.01).independence == pytest.approx(expected, rel=1e-3)
     errors = [Evidence(0.0, error).independence for error in (0.05, 0.3, 1.0, 5.0)]

@@ -113,7 +113,7 @@ KNOWN = {
     "coin": (MODELS["coin"], {}),
     "mixture": (lambda r, **kw: DawidSkene(r, confusion_prior=bf.priors.robust(3), **kw), {}),
     "all alone": (MODELS["all alone"], {}),
-    "chain": (HiddenMarkov, {"sequences": sequences_of}),
+    "chain": (partial(HiddenMarkov, raters="confusion"), {"sequences": sequences_of}),
     "populations": (DawidSkene, {"populations": town_of}),
     "silence": (DawidSkene, {}),
 }
@@ -313,7 +313,12 @@ def test_what_cannot_be_learnt_is_refused(days):
         (result, bf.Responses.from_matrix([[0, 9]]), {}, r"classes of the result.* Got: 9"),
         (result, "day.csv", {}, "Got: 'day.csv'"),
         (result, days[1], {"sequences": lasting}, "sequences= for Independent"),
-        (fit(HiddenMarkov(days[0], chain)), days[1], {}, "which need sequences="),
+        (
+            fit(HiddenMarkov(days[0], chain, raters="confusion")),
+            days[1],
+            {},
+            "which need sequences=",
+        ),
         (point, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
         (sampled, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
         (fit(MarkovRandomField(days[0], graph)), days[1], {}, "labels on a graph depend"),
