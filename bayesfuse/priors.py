@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import Tag, read_tags
@@ -272,6 +273,13 @@ def sharing(prior: float | None, responses: Responses) -> float:
     default = 1 / max(responses.n_raters, 2) ** 2
     share = default if prior is None else require_probability("share_prior", prior)
     return 1 / share - 1
+
+
+def log_odds_of_groups(groups: Sequence[Sequence[Any]], responses: Responses) -> float:
+    """Return the log prior odds of groups of raters against none, by :func:`sharing`."""
+    sizes = np.array([len(raters) for raters in groups])
+    log_concentration = np.log(sharing(None, responses))
+    return float((gammaln(sizes) - (sizes - 1) * log_concentration).sum())
 
 
 def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array, Array]:

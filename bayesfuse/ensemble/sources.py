@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
-from scipy.special import expit, gammaln
+from scipy.special import expit
 
 from bayesfuse import priors
 from bayesfuse.checks.repeats import part_of
@@ -52,7 +52,9 @@ def measure_groups(responses: Responses, gold: Mapping[Any, Any] | None) -> tupl
     row = priors.copied(table.n_classes)
 
     def gain(groups: list[list[Any]]) -> float:
-        of_groups = log_bound(LatentGroup(table, groups, **arguments)) + log_prior(groups, table)
+        of_groups = log_bound(LatentGroup(table, groups, **arguments)) + priors.log_odds_of_groups(
+            groups, table
+        )
         if of_groups - no_groups < HOPELESS:
             return -math.inf
         # raters may agree because all of them are accurate
@@ -85,13 +87,6 @@ def measure_groups(responses: Responses, gold: Mapping[Any, Any] | None) -> tupl
         return {}, 0.0
     members = {f"source {number + 1}": raters for number, raters in enumerate(groups)}
     return members, float(expit(best))
-
-
-def log_prior(groups: list[list[Any]], responses: Responses) -> float:
-    """Return the log prior odds of groups against none, by the Chinese restaurant process."""
-    sizes = np.array([len(raters) for raters in groups])
-    log_concentration = math.log(priors.sharing(None, responses))
-    return float((gammaln(sizes) - (sizes - 1) * log_concentration).sum())
 
 
 def _by_moments(responses: Responses) -> list[list[Any]]:

@@ -51,9 +51,15 @@ def test_sides_have_weights_by_the_correlation_of_errors(responses):
     for correlation, expected in ((-0.02, independent), (0.06, types)):
         evidence = Evidence(correlation, 0.002)
         assert chosen(responses=responses, evidence=evidence) == expected
-        with_groups = Evidence(correlation, 0.002, groups)
-        models_of_groups = chosen(responses=responses, groups=groups, evidence=with_groups)
-        assert models_of_groups == ["LatentGroup", *expected]
+        for grouped in (1.0, 0.6):
+            with_groups = Evidence(correlation, 0.002, groups, grouped, Evidence(0.5, 0.002))
+            expected_models = {"LatentGroup", *(expected if correlation > 0 else [])}
+            if grouped < 1.0:  # without groups, errors are dependent
+                expected_models |= {"ItemTypes"}
+            models = chosen(responses=responses, groups=groups, evidence=with_groups)
+            assert set(models) == expected_models
+        of_groups = sides(Inputs(responses, groups=groups), with_groups)
+        assert sum(side.weight for side in of_groups) == pytest.approx(1.0, abs=0.02)
     evidence = Evidence(0.004, 0.002)
     between = sides(Inputs(responses), evidence)
     share = evidence.independence

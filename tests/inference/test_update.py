@@ -10,7 +10,7 @@ from conjugate_models import MODELS
 from refusals import refused
 
 import bayesfuse as bf
-from bayesfuse.errors import PoorFitWarning
+from bayesfuse.errors import ModelError, PoorFitWarning
 from bayesfuse.inference import cavi
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
@@ -272,7 +272,11 @@ def test_new_raters_are_as_if_they_had_been_declared(made, days):
 
 
 def test_new_raters_join_groups_of_none(days):
-    fitted = fit(LatentGroup(of_raters(days[0], 5), groups=[[0, 1, 2]]))
+    responses, groups = of_raters(days[0], 5), [[0, 1, 2]]
+    with pytest.raises(ModelError, match="priors of the fitted raters differ"):
+        update(fit(LatentGroup(responses, groups)), days[1])
+    one_prior = bf.priors.diagonal(responses.n_classes)
+    fitted = fit(LatentGroup(responses, groups, confusion_prior=one_prior))
     grown = update(update(fitted, days[1]), days[2])
     assert grown["posterior"]["rater_confusion"].sizes["rater"] == 6
     assert bf.predict(grown, days[0])["raters"]["source"].values.tolist() == ["fitted"] * 6
