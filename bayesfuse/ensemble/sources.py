@@ -52,9 +52,8 @@ def measure_groups(responses: Responses, gold: Mapping[Any, Any] | None) -> tupl
     row = priors.copied(table.n_classes)
 
     def gain(groups: list[list[Any]]) -> float:
-        of_groups = log_bound(LatentGroup(table, groups, **arguments)) + priors.log_odds_of_groups(
-            groups, table
-        )
+        of_groups = log_bound(LatentGroup(table, groups, **arguments))
+        of_groups += priors.log_odds_of_groups(groups, table)
         if of_groups - no_groups < HOPELESS:
             return -math.inf
         # raters may agree because all of them are accurate
@@ -80,9 +79,11 @@ def measure_groups(responses: Responses, gold: Mapping[Any, Any] | None) -> tupl
     if best < HOPELESS:
         return {}, 0.0
     # of items that are hard for all raters, groups would be an explanation as well
-    for options in ({"consensus": "levels"}, {"consensus": "levels", "clean": True}):
-        of_types = log_bound(ItemTypes(table, **options, **arguments))
-        best += min(no_groups - of_types, 0.0)
+    of_types = max(
+        log_bound(ItemTypes(table, consensus="levels", clean=clean, **arguments))
+        for clean in (False, True)
+    )
+    best -= max(of_types - no_groups, 0.0)
     if best < HOPELESS:
         return {}, 0.0
     members = {f"source {number + 1}": raters for number, raters in enumerate(groups)}
