@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import Tag, read_tags
@@ -277,9 +277,9 @@ def sharing(prior: float | None, responses: Responses) -> float:
 
 def log_odds_of_groups(groups: Sequence[Sequence[Any]], responses: Responses) -> float:
     """Return the log prior odds of groups of raters against none, by :func:`sharing`."""
-    sizes = np.array([len(raters) for raters in groups])
-    log_concentration = np.log(sharing(None, responses))
-    return float((gammaln(sizes) - (sizes - 1) * log_concentration).sum())
+    log_concentration = math.log(sharing(None, responses))
+    sizes = [len(raters) for raters in groups]
+    return sum(math.lgamma(size) - (size - 1) * log_concentration for size in sizes)
 
 
 def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array, Array]:

@@ -9,8 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import linkage
-from scipy.spatial.distance import squareform
 from scipy.special import expit
 
 from bayesfuse import priors
@@ -98,6 +96,9 @@ def _by_moments(responses: Responses) -> list[list[Any]]:
 
 def _clusters(responses: Responses) -> Iterator[list[Any]]:
     """Yield clusters of raters whose labels are correlated, those first that explain most."""
+    from scipy.cluster.hierarchy import linkage  # slow to import
+    from scipy.spatial.distance import squareform
+
     with suppress(MomentsError, ModelError):
         moments = class_moments(responses)
         overlap = moments[0].overlap.values
