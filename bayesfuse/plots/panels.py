@@ -17,18 +17,19 @@ from bayesfuse.errors import ModelError, require_count
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.checks import plot_dependence
 from bayesfuse.plots.fits import plot_calibration
+from bayesfuse.results.class_shares import ClassShares
 from bayesfuse.results.contents import constants, observed_rows, require_result
 from bayesfuse.results.rater_table import rater_table
 
 MORE = 100  # additional known labels on the axis, at most half of the unknown ones
 
 
-def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]:
+def plot_class_shares(shares: ClassShares | pd.DataFrame, *, axes: Any = None) -> NDArray[Any]:
     """Plot the share of items in each class, by group, with intervals: a forest plot.
 
     Parameters
     ----------
-    shares : DataFrame: the first table of :func:`bayesfuse.class_shares`
+    shares : the tables of :func:`bayesfuse.class_shares`, or the first of them
     axes : sequence of matplotlib Axes, default a new figure
         One for each class, of two classes for the second alone.
 
@@ -44,13 +45,15 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
     >>> model = bf.models.DawidSkene(bf.datasets.caries().expand().head(60))
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> shares = bf.class_shares(result, by=["first", "second", "third"] * 20, random_seed=1)
-    >>> bf.plots.plot_class_shares(shares.shares)[0].get_xlabel()
+    >>> bf.plots.plot_class_shares(shares)[0].get_xlabel()
     'share of items'
     """
+    if isinstance(shares, ClassShares):
+        shares = shares.shares
     if not isinstance(shares, pd.DataFrame) or "new_high" not in shares or "known" not in shares:
         raise ModelError(
-            "shares must be the first table of bf.class_shares(result, by=…). Got: "
-            f"{type(shares).__name__}."
+            "shares must be the tables of bf.class_shares(result, by=…), or the first of them. "
+            f"Got: {type(shares).__name__}."
         )
     classes = shares["class"].unique()
     drawn = classes[1:] if len(classes) == 2 else classes

@@ -313,7 +313,7 @@ def test_what_cannot_be_learnt_is_refused(days):
         (result, bf.Responses.from_matrix([[0, 9]]), {}, r"classes of the result.* Got: 9"),
         (result, "day.csv", {}, "Got: 'day.csv'"),
         (result, days[1], {"sequences": lasting}, "sequences= for Independent"),
-        (fit(HiddenMarkov(days[0], chain)), days[1], {}, "which need sequences="),
+        (fit(HiddenMarkov(days[0], chain)), days[1], {}, "needs sequences="),
         (point, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
         (sampled, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
         (fit(MarkovRandomField(days[0], graph)), days[1], {}, "labels on a graph depend"),

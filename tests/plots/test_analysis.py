@@ -190,7 +190,16 @@ def test_shares_of_all_groups_and_classes(result):
     np.testing.assert_allclose(shown, found[found["class"] == 1]["share"].to_numpy()[::-1])
     axes[0].figure.canvas.draw()
     plt.close("all")
-    refused("the first table of", bf.plots.plot_class_shares, bf.class_shares(result))
+    whole = bf.class_shares(result, by=["$a$", "b\n"] * 30, random_seed=1)
+    same = bf.plots.plot_class_shares(whole)[1].lines[0].get_xdata()
+    np.testing.assert_array_equal(same, shown)
+    plt.close("all")
+    refused("the tables of bf.class_shares", bf.plots.plot_class_shares, result)
+
+
+def test_a_result_is_not_a_check(result):
+    refused("Got: DataTree", bf.plots.plot_check, result, None)
+    refused("pairwise_agreement", bf.plots.plot_check, bf.checks.collapse(result, random_seed=1))
 
 
 def test_a_panel(result):
