@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -272,6 +273,13 @@ def sharing(prior: float | None, responses: Responses) -> float:
     default = 1 / max(responses.n_raters, 2) ** 2
     share = default if prior is None else require_probability("share_prior", prior)
     return 1 / share - 1
+
+
+def log_odds_of_groups(groups: Sequence[Sequence[Any]], responses: Responses) -> float:
+    """Return the log prior odds of groups of raters against none, by :func:`sharing`."""
+    log_concentration = math.log(sharing(None, responses))
+    sizes = [len(raters) for raters in groups]
+    return sum(math.lgamma(size) - (size - 1) * log_concentration for size in sizes)
 
 
 def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array, Array]:

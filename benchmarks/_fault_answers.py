@@ -175,7 +175,9 @@ SHARES = {  # the group decides these label priors
         table, populations=NUMBER * 2 + np.arange(150) % 2
     ),
     "covariates": lambda table: DawidSkene(table, covariates=(NUMBER[:, None] == [1, 2]) * 1.0),
-    "a chain": lambda table: HiddenMarkov(table, bf.Sequences.from_lengths([60, 50, 40])),
+    "a chain": lambda table: HiddenMarkov(
+        table, bf.Sequences.from_lengths([60, 50, 40]), raters="confusion"
+    ),
     "a graph": lambda table: MarkovRandomField(table, bf.Graph.grid((10, 15))),
 }
 

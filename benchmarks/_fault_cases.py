@@ -332,7 +332,9 @@ def lost():
         "Gibbs": lambda: bf.sample(DawidSkene(crowd), **{**FEW, "draws": 3000}),
         "EM": lambda: bf.find_map(DawidSkene(large), tolerance=1e-300),
         "CAVI": lambda: bf.fit(DawidSkene(crowd), tolerance=1e-300, **QUICK),
-        "sequences": lambda: bf.sample(HiddenMarkov(crowd, chain), **{**FEW, "draws": 3000}),
+        "sequences": lambda: bf.sample(
+            HiddenMarkov(crowd, chain, raters="confusion"), **{**FEW, "draws": 3000}
+        ),
         "groups": lambda: bf.sample(LatentGroup(crowd, "posterior"), **{**FEW, "draws": 3000}),
     }
     for title, work in works.items():

@@ -117,7 +117,7 @@ ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], bool]] = {
     "hard items": (hard, DawidSkene, False),
     "item types, modelled": (typed, ItemTypes, True),
     "sequences": (walks, DawidSkene, False),
-    "sequences, modelled": (walks, lambda r: HiddenMarkov(r, SEQUENCES), True),
+    "sequences, modelled": (walks, lambda r: HiddenMarkov(r, SEQUENCES, raters="confusion"), True),
     "regions": (regions, DawidSkene, False),
     "random field, modelled": (field, lambda r: MarkovRandomField(r, GRID), True),
     "too heavy a prior": (sharper, doubtful, False),

@@ -46,7 +46,10 @@ def models(n_responses):
     lengths = np.full(n_items // 20, 20)
     lengths[-1] += n_items - lengths.sum()
     sequences = bf.Sequences.from_lengths(lengths, items=responses.items)
-    yield "sequences", HiddenMarkov(crowd(n_items, runs[:n_items], rng), sequences)
+    yield (
+        "sequences",
+        HiddenMarkov(crowd(n_items, runs[:n_items], rng), sequences, raters="confusion"),
+    )
     tiles = rng.integers(N_CLASSES, size=(side // 12 + 1, side // 12 + 1))
     image = np.kron(tiles, np.ones((12, 12), int))[:side, :side].ravel()
     yield (

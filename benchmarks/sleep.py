@@ -79,7 +79,7 @@ def methods(minutes):
         "chain of classes": partial(by_draws, chain("confusion")),
         "rows by previous answer": partial(by_draws, chain("sequential")),
         "HiddenMarkov, default": partial(by_draws, chain(None)),
-        "the same, its mode": partial(by_mode, chain(None)),
+        "the same, find_map": partial(by_mode, chain(None)),
         "fuse without order": partial(fused, False, minutes),
         "fuse(sequences=)": partial(fused, True, minutes),
     }

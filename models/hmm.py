@@ -9,7 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 import bayesfuse as bf
-from bayesfuse.checks.error_correlation import error_correlation
+from bayesfuse.checks.error_correlation import error_correlation, expected_correlation
 from bayesfuse.data.known import read_classifier, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
@@ -24,7 +24,7 @@ from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.raters.base import RaterChannel
 
 RaterKind = Literal["types", "sequential", "confusion", "class", "coin", "graded"]
-MIN_CORRELATION = 0.015  # of errors of raters, up to which a chain of classes has good labels
+SMALL_CORRELATION = 0.015  # of raters' errors, below which a chain of classes has better labels
 RESPONSES_OF_ROW = 20  # on average, from which matrices by previous answers find better spans
 
 
@@ -86,14 +86,15 @@ class HiddenMarkov(LabelModel):
     -----
     A chain of classes takes what raters go on saying for what is there. Where they err on the same
     items, it is overconfident and often less accurate than the same model without an order. So
-    the default is raters="types" if the errors of more than three raters on an item are correlated
-    beyond two standard errors, in a table with nothing but labels and no other argument than
-    ``sequences`` and ``gold``. Types of neighbouring items are alike, but the class of an item is
-    drawn given its own type, so repetition is no further evidence on it. Its "prevalence" is that
-    in the long run, and the weight of the majority (``trust``) is averaged over its prior. The
-    errors are those under a fit of :class:`bayesfuse.models.DawidSkene`, which takes seconds for
-    large tables and is left out where ``raters=`` is given. :func:`bayesfuse.find_map` sets the
-    shares of most types to zero, where the density has no maximum: labels can be used, shares not.
+    the default is raters="types" in a table with nothing but labels and no other argument than
+    ``sequences`` and ``gold``, unless the correlation of the raters' errors on an item is
+    expected below .015 (posterior mean; up to three raters cannot show it). Types of neighbouring
+    items are alike, but the class of an item is drawn given its own type, so
+    repetition is no further evidence on it. Its "prevalence" is that in the long run, and the
+    weight of the majority (``trust``) is averaged over its prior. The errors are those under a fit
+    of :class:`bayesfuse.models.DawidSkene`, which takes seconds for large tables and is left out
+    where ``raters=`` is given. :func:`bayesfuse.find_map` sets the shares of most types to zero,
+    where the density has no maximum: labels can be used, shares not.
 
     For tags of spans, the default is raters="sequential", without pooling, silence or stated
     probabilities, if there are 20 responses for every row of a rater's matrices, because it is
@@ -109,7 +110,8 @@ class HiddenMarkov(LabelModel):
     --------
     >>> import bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
-    >>> model = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
+    >>> sequences = bf.Sequences.from_lengths([3, 2])
+    >>> model = bf.models.HiddenMarkov(responses, sequences, raters="confusion")
     >>> sorted(variable.name for variable in model.free_RVs)
     ['confusion', 'initial', 'transition']
     """
@@ -215,28 +217,30 @@ class HiddenMarkov(LabelModel):
         return bf.build.MarkovChain(initial, transition, sequences, **inputs)
 
     def _default_raters(self, bio: bool, pooled: bool, has_options: bool) -> RaterKind:
-        """Choose types where raters err together, rows by previous answers for tags of spans."""
+        """Choose types unless raters err independently, rows by previous answers for tags."""
         responses = self.responses
         if pooled or not isinstance(self.all_responses, bf.Responses):
             return "confusion"
         if responses.silent is not None or responses.stated is not None:
             return "confusion"
         if not bio and not mark_spans(responses.classes.tolist()):
-            return "types" if not has_options and self._raters_err_together() else "confusion"
+            return "confusion" if has_options or self._errors_are_nearly_independent() else "types"
         n_rows = responses.n_raters * (responses.n_classes + 1) * responses.n_classes
         enough = responses.n_responses >= RESPONSES_OF_ROW * n_rows
         return "sequential" if enough else "confusion"
 
-    def _raters_err_together(self) -> bool:
-        """Whether the errors of raters on an item are correlated, beyond two standard errors."""
-        if np.count_nonzero(self.responses.per_rater) <= bf.priors.IDENTIFIED:
+    def _errors_are_nearly_independent(self) -> bool:
+        """Whether the errors of raters are hardly correlated, as far as the table shows."""
+        responses = self.responses
+        has_few = np.count_nonzero(responses.per_rater) <= bf.priors.IDENTIFIED
+        if has_few or responses.per_item.max(initial=0) < 2:
             return False
         with pm.Model(model=None):  # not a part of the model that is being built
-            point = bf.find_map(bf.models.DawidSkene(self.responses, gold=self.gold))["point"]
+            point = bf.find_map(bf.models.DawidSkene(responses, gold=self.gold))["point"]
         shares, rows = point["prevalence"].values, point["confusion"].values
         rng = np.random.default_rng(0)
-        correlation, error = error_correlation(self.responses, shares, rows, rng)
-        return correlation - 2.0 * error > MIN_CORRELATION
+        correlation, error = error_correlation(responses, shares, rows, rng)
+        return expected_correlation(correlation, error) < SMALL_CORRELATION
 
     def _observe_types(self, sequences: bf.Sequences) -> None:
         """Register the chain of types, competent and guessing raters, and their responses."""

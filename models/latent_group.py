@@ -51,7 +51,8 @@ class LatentGroup(LabelModel):
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Prior of the rows from verdict (for raters in no group: truth) to label, as in
         :class:`bayesfuse.models.DawidSkene`, without mixtures for "posterior". Raters of a group
-        repeat its verdict on nine items of ten by default, unless groups are inferred.
+        repeat its verdict on nine items of ten by default, unless groups are inferred; with one
+        prior for all, :func:`bayesfuse.update` takes new raters, who are in no group.
     share_prior : float, optional
         With "posterior", the prior probability that two raters share a source. Default one over
         the squared number of raters: the odds of no groups are from three to one to three to two.

@@ -41,7 +41,7 @@ TWO = bf.Responses.from_matrix([[0, 1, 1], [1, 1, 0]])
 
 MODELS = {
     "plain": lambda: DawidSkene(THREE),
-    "sequences": lambda: HiddenMarkov(THREE, SEQUENCES),
+    "sequences": lambda: HiddenMarkov(THREE, SEQUENCES, raters="confusion"),
     "graph": lambda: MarkovRandomField(THREE, GRAPH),
     "groups": lambda: LatentGroup(THREE, [[0, 1, 2], [3, 4, 5]]),
     "types": lambda: ItemTypes(THREE),

@@ -6,6 +6,7 @@ belong to another model, and :class:`bayesfuse.errors.ResponsesError` for tables
 """
 
 from bayesfuse.checks.collapse import collapse as collapse, phase_transition as phase_transition
+from bayesfuse.checks.error_runs import error_runs as error_runs
 from bayesfuse.checks.groups import (
     co_assignment as co_assignment,
     group_summary as group_summary,

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from scipy.special import expit, log_ndtr
 
-from bayesfuse.checks.error_correlation import error_correlation
+from bayesfuse.checks.error_correlation import error_correlation, independence
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences, previous_labels
@@ -36,14 +35,6 @@ with ten per rater, imprecise confusion matrices inflate the correlation."""
 
 MAX_RATERS_FOR_GROUPS = 100
 MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whether errors go on
-USUAL = 0.05
-"""Mean of the exponential prior of the correlation where errors are dependent: between .014 and .1
-on eleven public crowds."""
-
-INFORMATIVE = 0.3
-"""Standard error of the correlation at which it has half the weight: where next to no error is
-seen, nothing speaks for independence."""
-
 FEW_RATERS = 0.5
 """Weight of independent errors of up to three raters, who cannot show it."""
 
@@ -75,19 +66,10 @@ class Evidence:
 
     @property
     def independence(self) -> float:
-        """Weight of models of independent errors, the others have the rest.
-
-        The probability that the correlation is zero if that is as probable as one of :data:`USUAL`
-        size, times the reliability of its estimate.
-        """
+        """Weight of models of independent errors, the others have the rest."""
         if math.isnan(self.correlation):
             return self.unmeasured
-        error = max(self.error, 1e-6)
-        z, scale = self.correlation / error, error / USUAL
-        # log densities of the estimate: exponential and normal, or normal around zero
-        dependent = 0.5 * scale**2 - z * scale + float(log_ndtr(z - scale)) - math.log(USUAL)
-        independent = -0.5 * z**2 - math.log(error * math.sqrt(2.0 * math.pi))
-        return float(expit(independent - dependent)) / (1.0 + (error / INFORMATIVE) ** 2)
+        return independence(self.correlation, self.error)
 
     @property
     def dependent(self) -> bool:

@@ -224,8 +224,10 @@ def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session,
     began, seconds = schedule.used(), schedule.left()
     try:
         with deadline(seconds), warnings.catch_warnings():
-            # a mixture needs a thousand draws at most; `comparison` has their number
-            warnings.simplefilter("ignore", LargeResultWarning)
+            # a mixture needs a thousand draws at most; `comparison` has their number; and a chain
+            # of classes has a weight by what the order is worth
+            for category in (LargeResultWarning, PoorFitWarning):
+                warnings.simplefilter("ignore", category)
             model = candidate.build(inputs)
             size = schedule.size(model, Size(*candidate.sweeps), session.seed, n_left)
             if size is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.errors import ModelError, MomentsError
+from bayesfuse.errors import ModelError, MomentsError, PoorFitWarning
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.numerics.kernels import Array
@@ -22,8 +23,8 @@ from bayesfuse.observation.model import observed
 MAX_RESPONSES = 40_000  # of whole sequences, from which the evidence is estimated
 MAX_RATERS = 6  # who are left out, those with the most responses
 ITERATIONS = 60  # of EM; weights differ by less than .02 from those at the mode
-ROUNDS = 50  # of EM for the rows of a rater who is left out, and for the weight
-EVEN = 5.0  # predictions by each of the two as which the prior of their weights counts
+EM_ROUNDS = 50  # of EM for the rows of a rater who is left out, and for the weight
+PRIOR_PREDICTIONS = 5.0  # predictions by each of the two as which the prior of their weights counts
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ def measure_order(responses: Responses, sequences: Sequences, raters: str) -> Or
     responses, sequences = some_sequences(responses, sequences)
     model = HiddenMarkov(responses, sequences, raters=raters)  # type: ignore[arg-type]
     try:
-        point = find_map(model, iterations=ITERATIONS)["point"].dataset
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PoorFitWarning)  # its labels are not used
+            point = find_map(model, iterations=ITERATIONS)["point"].dataset
     except (ModelError, MomentsError):
         return UNKNOWN
     observation = observed(model)[1]
@@ -126,7 +129,7 @@ def _predict(probability: Array, label: NDArray[np.int64]) -> Array:
     """
     n_classes = probability.shape[1]
     rows = np.full((n_classes, n_classes), 0.2 / n_classes) + 0.8 * np.eye(n_classes)
-    for _ in range(ROUNDS):
+    for _ in range(EM_ROUNDS):
         joint = probability * rows[:, label].T
         joint /= np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
         counts = np.full((n_classes, n_classes), 0.5)
@@ -138,7 +141,7 @@ def _predict(probability: Array, label: NDArray[np.int64]) -> Array:
 def stack(first: Array, second: Array) -> float:
     """Return the weight of the first of two predictive densities in the mixture that fits best."""
     weight = 0.5
-    for _ in range(ROUNDS):
+    for _ in range(EM_ROUNDS):
         share = weight * first / (weight * first + (1.0 - weight) * second)
-        weight = float(share.sum() + EVEN) / (len(first) + 2.0 * EVEN)
+        weight = float(share.sum() + PRIOR_PREDICTIONS) / (len(first) + 2.0 * PRIOR_PREDICTIONS)
     return weight

@@ -9,9 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import linkage
-from scipy.spatial.distance import squareform
-from scipy.special import expit, gammaln
+from scipy.special import expit
 
 from bayesfuse import priors
 from bayesfuse.checks.repeats import part_of
@@ -52,7 +50,8 @@ def measure_groups(responses: Responses, gold: Mapping[Any, Any] | None) -> tupl
     row = priors.copied(table.n_classes)
 
     def gain(groups: list[list[Any]]) -> float:
-        of_groups = log_bound(LatentGroup(table, groups, **arguments)) + log_prior(groups, table)
+        of_groups = log_bound(LatentGroup(table, groups, **arguments))
+        of_groups += priors.log_odds_of_groups(groups, table)
         if of_groups - no_groups < HOPELESS:
             return -math.inf
         # raters may agree because all of them are accurate
@@ -78,20 +77,15 @@ def measure_groups(responses: Responses, gold: Mapping[Any, Any] | None) -> tupl
     if best < HOPELESS:
         return {}, 0.0
     # of items that are hard for all raters, groups would be an explanation as well
-    for options in ({"consensus": "levels"}, {"consensus": "levels", "clean": True}):
-        of_types = log_bound(ItemTypes(table, **options, **arguments))
-        best += min(no_groups - of_types, 0.0)
+    of_types = max(
+        log_bound(ItemTypes(table, consensus="levels", clean=clean, **arguments))
+        for clean in (False, True)
+    )
+    best -= max(of_types - no_groups, 0.0)
     if best < HOPELESS:
         return {}, 0.0
     members = {f"source {number + 1}": raters for number, raters in enumerate(groups)}
     return members, float(expit(best))
-
-
-def log_prior(groups: list[list[Any]], responses: Responses) -> float:
-    """Return the log prior odds of groups against none, by the Chinese restaurant process."""
-    sizes = np.array([len(raters) for raters in groups])
-    log_concentration = math.log(priors.sharing(None, responses))
-    return float((gammaln(sizes) - (sizes - 1) * log_concentration).sum())
 
 
 def _by_moments(responses: Responses) -> list[list[Any]]:
@@ -102,6 +96,9 @@ def _by_moments(responses: Responses) -> list[list[Any]]:
 
 def _clusters(responses: Responses) -> Iterator[list[Any]]:
     """Yield clusters of raters whose labels are correlated, those first that explain most."""
+    from scipy.cluster.hierarchy import linkage  # slow to import
+    from scipy.spatial.distance import squareform
+
     with suppress(MomentsError, ModelError):
         moments = class_moments(responses)
         overlap = moments[0].overlap.values

@@ -316,7 +316,7 @@ class ClusterError(RuntimeError):
 
 
 class PoorFitWarning(UserWarning):
-    """A variational fit is far from the posterior or did not converge.
+    """A variational fit is far from the posterior or did not converge, or errors go on in a chain.
 
     Examples
     --------

@@ -18,6 +18,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.numerics.tables import SMALLEST
 from bayesfuse.observation import ChunkedResponseModel
+from bayesfuse.observation.response_model import SHARPNESS
 from bayesfuse.parameters.consensus_table import class_given_type
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.pool import ConsensusShares
@@ -33,7 +34,6 @@ FIRST, EVERY = 2, 2  # passes before hyperparameters move, and between their mov
 ROUND, MAX_STEP, MAX_EXTRAPOLATED = 4, 8.0, 30_000_000
 NODES = np.linspace(-3.0, 3.0, 25)  # of the log trust, in standard deviations
 COMPETENCE = 0.7  # at the start
-SHARPNESS = 2.0  # of types at the start: of the agreement of class probabilities with their rows
 
 
 def suits(plan: Plan) -> bool:

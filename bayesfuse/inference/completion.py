@@ -25,6 +25,7 @@ from bayesfuse.results import joint_labels, schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
 from bayesfuse.results.draws import Draws
+from bayesfuse.results.error_runs import warn_of_repeated_errors
 from bayesfuse.results.label_summary import LabelSummary
 from bayesfuse.results.storage import Storage
 
@@ -134,7 +135,9 @@ def complete(
         try:
             check_convergence(posterior, run.stats[schema.SAMPLE_STATS], model)
             if not several:
-                warn_of_collapse(result, next(iter(plans.values())).observation)
+                observation = next(iter(plans.values())).observation
+                warn_of_collapse(result, observation)
+                warn_of_repeated_errors(result, model, observation)
         except KeyboardInterrupt:
             accept()
             result.attrs[schema.INTERRUPTED] = 1

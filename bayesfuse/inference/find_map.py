@@ -19,6 +19,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.results import schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.error_runs import warn_of_repeated_errors
 from bayesfuse.results.label_summary import LabelSummary
 
 
@@ -112,6 +113,7 @@ def find_map(
     }
     result = build(model, point, summary, {schema.TRACE: trace}, attributes)
     warn_of_collapse(result, observation)
+    warn_of_repeated_errors(result, model, observation)
     return result
 
 

@@ -26,6 +26,7 @@ from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.results import natural, schema
 from bayesfuse.results.build import build
 from bayesfuse.results.collapse import warn_of_collapse
+from bayesfuse.results.error_runs import warn_of_repeated_errors
 from bayesfuse.results.label_summary import summarize_labels
 from bayesfuse.results.natural import DirichletPosterior
 from bayesfuse.results.storage import Precision, Storage, resolve_storage
@@ -161,6 +162,7 @@ def fit(
     attributes |= initial.record()
     result = _as_result(plan, approximation, values, attributes, storage)
     warn_of_collapse(result, plan.observation)
+    warn_of_repeated_errors(result, model, plan.observation)
     for batch in () if batches is None else iterate_batches(batches):
         result = update(result, batch, draws=draws, random_seed=rng)
     return result

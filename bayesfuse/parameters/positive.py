@@ -14,10 +14,8 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.slice_sampling import slice_from
 from bayesfuse.parameters.contract import UNCHANGED, Coordinates, Mapped, Prior, Support
 
-TABLE_RANGE, TABLE_STEP = (
-    8.0,
-    0.004,
-)  # range and steps of a table of a log density, on the log scale
+TABLE_RANGE = 8.0  # of a table of a log density, on the log scale
+TABLE_STEP = 0.004  # of the same table
 
 SLICE_WIDTH = 0.5  # initial width of a slice on the log scale
 MODE_RANGE = math.log(1e6)  # a mode is sought within this distance of the initial value

@@ -56,7 +56,8 @@ def common_units(
     --------
     >>> import bayesfuse as bf
     >>> responses = bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1], [1, 1], [0, 0]])
-    >>> chain = bf.models.HiddenMarkov(responses, bf.Sequences.from_lengths([3, 2]))
+    >>> sequences = bf.Sequences.from_lengths([3, 2])
+    >>> chain = bf.models.HiddenMarkov(responses, sequences, raters="confusion")
     >>> models = {"independent": bf.models.DawidSkene(responses), "chain": chain}
     >>> results = {name: bf.fit(each, draws=20, random_seed=1) for name, each in models.items()}
     >>> bf.checks.common_units(results)["independent"]["log_likelihood"]["responses"].dims

@@ -30,7 +30,9 @@ def examples() -> dict[str, pm.Model]:
         "dawid_skene": models.DawidSkene(people),
         "item_types": models.ItemTypes(people),
         "latent_group": models.LatentGroup(people, {"ward": [2, 3], "night": [4, 5]}),
-        "hidden_markov": models.HiddenMarkov(machines, bf.Sequences.from_lengths([20, 20])),
+        "hidden_markov": models.HiddenMarkov(
+            machines, bf.Sequences.from_lengths([20, 20]), raters="confusion"
+        ),
         "markov_random_field": models.MarkovRandomField(machines, bf.Graph.grid((5, 8))),
         "labelling_functions": models.LabellingFunctions(votes),
         "weighted_votes": models.WeightedVotes(people, {item: 1 for item in range(1, 21)}),

@@ -187,7 +187,10 @@ def test_sequences_are_noticed_by_models_without_them():
     rng = np.random.default_rng(6)
     responses = bf.Responses.from_matrix(answers(walk(400, rng), 0.8, 5, rng))
     sequences = bf.Sequences.from_lengths([40] * 10)
-    independent, chain = DawidSkene(responses), HiddenMarkov(responses, sequences)
+    independent, chain = (
+        DawidSkene(responses),
+        HiddenMarkov(responses, sequences, raters="confusion"),
+    )
     ignored = bf.checks.runs(fitted(independent), independent, sequences, random_seed=1)
     assert ignored.attrs["p_value"] < 0.02
     assert ignored.attrs["observed"] > ignored.attrs["replicated"] + 0.1

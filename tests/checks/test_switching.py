@@ -64,7 +64,11 @@ def fit(request, made, plain):
         return plain
     sequences = bf.Sequences.from_lengths([20] * 5)
     chain = request.param == "chain"
-    model = HiddenMarkov(made, sequences) if chain else LatentGroup(made, [[0, 1, 2]])
+    model = (
+        HiddenMarkov(made, sequences, raters="confusion")
+        if chain
+        else LatentGroup(made, [[0, 1, 2]])
+    )
     return model, sampled(model)
 
 
@@ -196,7 +200,9 @@ def test_known_truths_keep_their_names(made, kind, draws_alike):
     gold = {0: 1, 7: 2, 30: 0}
     build = {
         "independent": lambda: DawidSkene(made, gold=gold),
-        "chain": lambda: HiddenMarkov(made, bf.Sequences.from_lengths([20] * 5), gold=gold),
+        "chain": lambda: HiddenMarkov(
+            made, bf.Sequences.from_lengths([20] * 5), gold=gold, raters="confusion"
+        ),
     }[kind]
     model = build()
     result = sampled(model)

@@ -306,7 +306,7 @@ def test_every_model_reads_tables_and_records_how():
     models = bf.models
     for made in (
         models.LatentGroup(NUMBERS, [[0, 1]], gold=gold),
-        models.HiddenMarkov(NUMBERS, sequences, gold=gold),
+        models.HiddenMarkov(NUMBERS, sequences, gold=gold, raters="confusion"),
         models.MarkovRandomField(NUMBERS, edges, gold=gold),
         models.ItemTypes(NUMBERS, gold=gold),
         models.LabellingFunctions(NUMBERS, gold=gold, groups=None, dispersion=1),

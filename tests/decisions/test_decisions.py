@@ -31,7 +31,7 @@ def fit(request, sparse):
     model = {
         "independent": lambda: DawidSkene(sparse, gold={0: 1}),
         "coin": lambda: DawidSkene(sparse, raters="coin"),
-        "chain": lambda: HiddenMarkov(sparse, sequences),
+        "chain": lambda: HiddenMarkov(sparse, sequences, raters="confusion"),
         "groups": lambda: LatentGroup(sparse, [[0, 1, 2]]),
         "types": lambda: ItemTypes(sparse, gold={0: 1}),
         "inferred": lambda: LatentGroup(sparse, "posterior"),

@@ -14,13 +14,7 @@ import bayesfuse as bf
 from bayesfuse import models
 from bayesfuse.ensemble import schedule
 from bayesfuse.ensemble.candidates import candidates, sides
-from bayesfuse.ensemble.evidence import (
-    INFORMATIVE,
-    USUAL,
-    Evidence,
-    error_correlation,
-    measure_dependence,
-)
+from bayesfuse.ensemble.evidence import Evidence, error_correlation, measure_dependence
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import Progress, Schedule, Size
 from bayesfuse.numerics.threads import check
@@ -57,9 +51,15 @@ def test_sides_have_weights_by_the_correlation_of_errors(responses):
     for correlation, expected in ((-0.02, independent), (0.06, types)):
         evidence = Evidence(correlation, 0.002)
         assert chosen(responses=responses, evidence=evidence) == expected
-        with_groups = Evidence(correlation, 0.002, groups)
-        models_of_groups = chosen(responses=responses, groups=groups, evidence=with_groups)
-        assert models_of_groups == ["LatentGroup", *expected]
+        for grouped in (1.0, 0.6):
+            with_groups = Evidence(correlation, 0.002, groups, grouped, Evidence(0.5, 0.002))
+            expected_models = {"LatentGroup", *(expected if correlation > 0 else [])}
+            if grouped < 1.0:  # without groups, errors are dependent
+                expected_models |= {"ItemTypes"}
+            models = chosen(responses=responses, groups=groups, evidence=with_groups)
+            assert set(models) == expected_models
+        of_groups = sides(Inputs(responses, groups=groups), with_groups)
+        assert sum(side.weight for side in of_groups) == pytest.approx(1.0, abs=0.02)
     evidence = Evidence(0.004, 0.002)
     between = sides(Inputs(responses), evidence)
     share = evidence.independence
@@ -73,10 +73,10 @@ def test_independence_is_smooth_and_needs_evidence():
     assert np.all(np.diff(weights) < 0) and np.max(-np.diff(weights)) < 0.15
     assert Evidence(-0.05, 0.01).independence > 0.95 > 0.01 > Evidence(0.1, 0.01).independence
     # the posterior probability of zero, by numerical integration over the other correlations
-    grid = np.linspace(0.0, 1.0, 20_001)
+    grid, usual, informative = np.linspace(0.0, 1.0, 20_001), 0.05, 0.3
     density = np.exp(-0.5 * ((0.02 - grid) / 0.01) ** 2)
-    marginal = np.trapezoid(density * np.exp(-grid / USUAL) / USUAL, grid)
-    ratio = 1.0 / (1.0 + (0.01 / INFORMATIVE) ** 2)
+    marginal = np.trapezoid(density * np.exp(-grid / usual) / usual, grid)
+    ratio = 1.0 / (1.0 + (0.01 / informative) ** 2)
     expected = ratio * density[0] / (density[0] + marginal)
     assert Evidence(0.02, 0.01).independence == pytest.approx(expected, rel=1e-3)
     errors = [Evidence(0.0, error).independence for error in (0.05, 0.3, 1.0, 5.0)]

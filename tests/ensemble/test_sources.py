@@ -1,11 +1,11 @@
 """Groups of raters by their evidence, and what answers make of them."""
 
 import numpy as np
+import pymc as pm
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.ensemble.sources import log_prior, measure_groups
-from bayesfuse.parameters import partition
+from bayesfuse.ensemble.evidence import measure_dependence
 
 
 def independent(rng, truth, right):
@@ -23,22 +23,25 @@ def with_copies(seed=0):
     return answers, truth
 
 
+def grouped(answers, **names):
+    """Return the groups that a table speaks for, and their probability."""
+    evidence = measure_dependence(bf.Responses.from_matrix(answers, **names), None, 0)
+    return {frozenset(raters) for raters in evidence.groups.values()}, evidence.grouped
+
+
 def accuracy(labels, truth):
     return np.mean(np.asarray(labels).argmax(axis=1) == truth)
 
 
 def test_copies_are_a_group_whatever_the_order_and_names():
     answers, _ = with_copies()
-    groups, probability = measure_groups(bf.Responses.from_matrix(answers), None)
-    assert list(groups.values()) == [[0, 1, 2, 3]] and probability > 0.95
+    groups, probability = grouped(answers)
+    assert groups == {frozenset(range(4))} and probability > 0.95
     order = np.random.default_rng(1).permutation(8)
     items = np.random.default_rng(2).permutation(200)
     names = [f"rater {7 - rater}" for rater in order]
-    table = bf.Responses.from_matrix(answers[items][:, order], raters=names)
-    renamed, same = measure_groups(table, None)
-    assert {frozenset(raters) for raters in renamed.values()} == {
-        frozenset(f"rater {7 - rater}" for rater in range(4))
-    }
+    renamed, same = grouped(answers[items][:, order], raters=names)
+    assert renamed == {frozenset(f"rater {7 - rater}" for rater in range(4))}
     assert same == pytest.approx(probability, abs=0.02)
 
 
@@ -52,7 +55,7 @@ def test_raters_who_agree_because_they_are_right_are_no_group(right):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         answers = independent(rng, rng.integers(2, size=200), right)
-        total += measure_groups(bf.Responses.from_matrix(answers), None)[1]
+        total += grouped(answers)[1]
     assert total / 3 < 0.2
 
 
@@ -62,19 +65,19 @@ def test_hard_items_are_no_groups():
     hard = rng.random(200) < 0.3
     answers = np.where(hard[:, None], independent(rng, truth, [0.35] * 8), 0)
     answers = np.where(hard[:, None], answers, independent(rng, truth, [0.9] * 8))
-    assert measure_groups(bf.Responses.from_matrix(answers), None)[1] < 0.05
+    assert grouped(answers)[1] < 0.05
 
 
 def test_the_prior_is_that_of_inferred_groups():
     """Against frequencies of partitions that the Chinese restaurant process draws."""
     responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
-    concentration, rng = bf.priors.sharing(None, responses), np.random.default_rng(0)
-    drawn = np.array([partition.draw(4, 2, concentration, rng) for _ in range(20_000)])
+    model = bf.models.LatentGroup(responses, groups="posterior")
+    drawn = pm.draw(model["assignment"], 10_000, random_seed=0)
     same = drawn[:, :, None] == drawn[:, None, :]
-    is_alone = drawn == partition.ALONE
+    is_alone = drawn == -1
     none = is_alone.all(axis=1).sum()
     pair = (same[:, 0, 1] & ~is_alone[:, 0] & is_alone[:, 2:].all(axis=1)).sum()
-    expected = np.exp(log_prior([[0, 1]], responses)) * none
+    expected = np.exp(bf.priors.log_odds_of_groups([[0, 1]], responses)) * none
     assert abs(pair - expected) < 4 * np.sqrt(expected)
 
 

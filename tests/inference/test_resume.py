@@ -43,7 +43,7 @@ def test_resumed_chains_begin_at_the_last_draws_and_differ():
 
 def test_results_in_single_precision_continue_from_a_file(tmp_path):
     sequences = bf.Sequences.from_lengths([10] * 4)
-    model = HiddenMarkov(MADE, sequences)
+    model = HiddenMarkov(MADE, sequences, raters="confusion")
     settings = {"thin": 3, "precision": "single", "chains": 2, "random_seed": 1}
     bf.sample(model, 30, **settings, **QUIET).to_netcdf(tmp_path / "result.nc")
     short = xr.load_datatree(tmp_path / "result.nc")

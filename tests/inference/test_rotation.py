@@ -146,7 +146,7 @@ def test_only_models_whose_matrices_can_be_mixed_are_rotated():
         "inferred": LatentGroup(responses, "posterior"),
         "one coin": DawidSkene(responses, raters="coin"),
         "zeros": zeros,
-        "sequences": HiddenMarkov(responses, bf.Sequences.from_lengths([30])),
+        "sequences": HiddenMarkov(responses, bf.Sequences.from_lengths([30]), raters="confusion"),
     }
     rotated = [n for n, model in models.items() if gibbs.Sweep.of(make_plan(model)).can_rotate]
     assert rotated == ["confusion", "groups", "inferred"]

@@ -10,7 +10,7 @@ from conjugate_models import MODELS
 from refusals import refused
 
 import bayesfuse as bf
-from bayesfuse.errors import PoorFitWarning
+from bayesfuse.errors import ModelError, PoorFitWarning
 from bayesfuse.inference import cavi
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
 from bayesfuse.parameters.dirichlet import Dirichlet, DirichletMixture
@@ -113,7 +113,7 @@ KNOWN = {
     "coin": (MODELS["coin"], {}),
     "mixture": (lambda r, **kw: DawidSkene(r, confusion_prior=bf.priors.robust(3), **kw), {}),
     "all alone": (MODELS["all alone"], {}),
-    "chain": (HiddenMarkov, {"sequences": sequences_of}),
+    "chain": (partial(HiddenMarkov, raters="confusion"), {"sequences": sequences_of}),
     "populations": (DawidSkene, {"populations": town_of}),
     "silence": (DawidSkene, {}),
 }
@@ -272,7 +272,11 @@ def test_new_raters_are_as_if_they_had_been_declared(made, days):
 
 
 def test_new_raters_join_groups_of_none(days):
-    fitted = fit(LatentGroup(of_raters(days[0], 5), groups=[[0, 1, 2]]))
+    responses, groups = of_raters(days[0], 5), [[0, 1, 2]]
+    with pytest.raises(ModelError, match="priors of the fitted raters differ"):
+        update(fit(LatentGroup(responses, groups)), days[1])
+    one_prior = bf.priors.diagonal(responses.n_classes)
+    fitted = fit(LatentGroup(responses, groups, confusion_prior=one_prior))
     grown = update(update(fitted, days[1]), days[2])
     assert grown["posterior"]["rater_confusion"].sizes["rater"] == 6
     assert bf.predict(grown, days[0])["raters"]["source"].values.tolist() == ["fitted"] * 6
@@ -312,8 +316,13 @@ def test_what_cannot_be_learnt_is_refused(days):
         (result, nobody, {}, "A batch must have responses"),
         (result, bf.Responses.from_matrix([[0, 9]]), {}, r"classes of the result.* Got: 9"),
         (result, "day.csv", {}, "Got: 'day.csv'"),
-        (result, days[1], {"sequences": lasting}, "sequences= for Independent"),
-        (fit(HiddenMarkov(days[0], chain)), days[1], {}, "needs sequences="),
+        (result, days[1], {"sequences": lasting}, "no inputs.* Got: sequences="),
+        (
+            fit(HiddenMarkov(days[0], chain, raters="confusion")),
+            days[1],
+            {},
+            "needs sequences=",
+        ),
         (point, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
         (sampled, days[1], {}, r"bf.fit\(model, method='cavi'\)"),
         (fit(MarkovRandomField(days[0], graph)), days[1], {}, "labels on a graph depend"),

@@ -43,7 +43,11 @@ def test_batches_arrive_where_all_data_do(name):
     made = bf.datasets.simulate_dawid_skene(600, 6, 3, per_item=4, random_seed=3)
     ten = bf.Sequences.from_lengths([10] * 60)
     chain = name == "chain"
-    model = HiddenMarkov(made.responses, ten) if chain else MODELS[name](made.responses)
+    model = (
+        HiddenMarkov(made.responses, ten, raters="confusion")
+        if chain
+        else MODELS[name](made.responses)
+    )
     whole = bf.fit(model, random_seed=1, log_likelihood=False, sweeps=1)
     parts = bf.fit(model, batch_size=6 if chain else 60, iterations=60, random_seed=2)
     # below the optimum by steps of 600 batches, and above it by where the whole fit stops

@@ -1,5 +1,6 @@
 """Models of labels in sequence and on graphs: modes, posteriors by enumeration."""
 
+import warnings
 from itertools import product
 
 import arviz as az
@@ -223,3 +224,36 @@ def test_results_of_types_in_sequence_are_of_classes(night):
     assert np.all(hard["low"] <= hard["high"])
     new = bf.predict(result, responses.take(np.arange(10)), sequences=sequences_of([10]))
     assert_close(bf.label_probabilities(new).sum("class").values, np.ones(10), "predicted")
+
+
+def test_few_raters_have_types_because_they_cannot_show_independence():
+    responses = bf.Responses.from_matrix(np.random.default_rng(0).integers(3, size=(20, 3)))
+    assert "persistence" in HiddenMarkov(responses, sequences_of([20])).named_vars
+    small = bf.datasets.simulate_dawid_skene(60, 6, 3, random_seed=1).responses
+    assert "transition" in HiddenMarkov(small, sequences_of([60])).named_vars
+    stationary = HiddenMarkov(responses, sequences_of([20]), initial="stationary")
+    assert "transition" in stationary.named_vars  # which types do not have
+
+
+def test_a_chain_warns_of_errors_that_go_on(night):
+    """Not where errors are independent, and not of types, which do not take them for the truth."""
+    responses, sequences, truth = night
+    chain = HiddenMarkov(responses, sequences, raters="confusion")
+    with pytest.warns(bf.errors.PoorFitWarning, match="errors go on"):
+        point = bf.find_map(chain)
+    outcome = bf.checks.error_runs(point, chain, draws=20, random_seed=1)
+    assert outcome.attrs["goes_on"] and outcome.attrs["p_value"] < 0.05
+    assert outcome.attrs["observed"] > 1.25 * outcome.attrs["replicated"]
+    made = bf.datasets.simulate_responses(truth, 5, 3, accuracy=(0.55, 0.65), random_seed=1)
+    independent = HiddenMarkov(made.responses, sequences, raters="confusion")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        point = bf.find_map(independent)
+    calm = bf.checks.error_runs(point, independent, draws=20, random_seed=1)
+    assert not calm.attrs["goes_on"]
+    typed = HiddenMarkov(responses, sequences, raters="types")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", bf.errors.PoorFitWarning)
+        bf.find_map(typed, iterations=20)
+    with pytest.raises(bf.errors.InapplicableError, match="must have some"):
+        bf.checks.error_runs(bf.find_map(bf.models.DawidSkene(responses)))

@@ -193,7 +193,7 @@ MODELS = {
     "pooled": lambda **given: DawidSkene(TABLE, **{"pooled": True} | given),
     "pooled field": lambda **given: MarkovRandomField(TABLE, FIELD, pooled=True, **given),
     "graded": lambda **given: DawidSkene(TABLE, **{"raters": "graded"} | given),
-    "chains": lambda **given: HiddenMarkov(TABLE, CHAINS, **given),
+    "chains": lambda **given: HiddenMarkov(TABLE, CHAINS, **{"raters": "confusion"} | given),
     "field": lambda **given: MarkovRandomField(TABLE, **{"graph": FIELD} | given),
     "types": lambda **given: ItemTypes(TABLE, **given),
     "rules": lambda **given: LabellingFunctions(TABLE, **given),
@@ -268,6 +268,6 @@ def test_invalid_arguments_of_models(model, given, match):
 def test_tables_without_order_are_refused():
     with pytest.raises(ModelError, match="expand"):
         table = bf.Responses.from_counts({"00": 2, "01": 3})
-        HiddenMarkov(table, bf.Sequences.from_lengths([2], items=["00", "01"]))
+        HiddenMarkov(table, bf.Sequences.from_lengths([2], items=["00", "01"]), raters="confusion")
     words = bf.Responses.from_matrix([["a", "b"], ["c", "b"]])
     refused(r"need ordered classes.*ordered=True.* Got: ", DawidSkene, words, raters="graded")

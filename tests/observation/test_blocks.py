@@ -46,7 +46,9 @@ def chain(responses):
     ends = np.cumsum([1, 9, 4, 7, 12, 2, 8, 5, 6, 3])
     ends = [0, *ends[ends < responses.n_items], responses.n_items]
     return HiddenMarkov(
-        responses, bf.Sequences.from_lengths(np.diff(ends), items=responses.items[::-1])
+        responses,
+        bf.Sequences.from_lengths(np.diff(ends), items=responses.items[::-1]),
+        raters="confusion",
     )
 
 

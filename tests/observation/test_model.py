@@ -102,7 +102,10 @@ def test_arguments_of_another_kind_are_refused(small):
     chain = bf.build.MarkovChain(flat, flat, [20])
     odd = np.tile([[0.9, 0.05, 0.15], [0.1, 0.8, 0.1], [0, 0, 1]], (6, 1, 1))
     for build, told in (
-        (lambda: HiddenMarkov(small, [20, 42]), "sequences must be a bf.Sequences.*list"),
+        (
+            lambda: HiddenMarkov(small, [20, 42], raters="confusion"),
+            "sequences must be a bf.Sequences.*list",
+        ),
         (lambda: bf.priors.diagonal(1), "n_classes must be .* at least 2.*Got: 1"),
     ):
         refused(told, build)

@@ -68,7 +68,7 @@ PAIRS = {
     "pooled": lambda t, f: DawidSkene(t, pooled=True),
     "groups": lambda t, f: LatentGroup(t, groups=[[0, 1, 2]]),
     "types": lambda t, f: ItemTypes(t),
-    "chain": lambda t, f: HiddenMarkov(t, f(t)),
+    "chain": lambda t, f: HiddenMarkov(t, f(t), raters="confusion"),
 }
 
 

@@ -115,7 +115,7 @@ def test_a_sequence_in_its_order():
         [[1, 1], [0, -1], [0, 0], [1, 1]], items=list("cabd"), raters=["Ann", "Bob"]
     )
     sequences = bf.Sequences.from_lengths([3, 1], items=list("abcd"), names=["first", "last"])
-    model = HiddenMarkov(responses, sequences)
+    model = HiddenMarkov(responses, sequences, raters="confusion")
     point = bf.find_map(model)
     above, below = plots.plot_sequence(point, model, "first")
     assert [tick.get_text() for tick in below.get_xticklabels()] == ["a", "b", "c"]
@@ -133,7 +133,7 @@ def test_a_sequence_in_its_order():
 def test_tiles_of_long_sequences_have_no_gaps(n_items, has_gaps):
     """White gaps between a thousand tiles would be wider than these."""
     responses = bf.Responses.from_matrix(np.repeat([[0, 0], [1, 1]], n_items // 2, axis=0))
-    model = HiddenMarkov(responses, bf.Sequences.from_lengths([n_items]))
+    model = HiddenMarkov(responses, bf.Sequences.from_lengths([n_items]), raters="confusion")
     _, below = plots.plot_sequence(bf.find_map(model), model)
     assert (len(below.collections[0].get_edgecolor()) > 0) == has_gaps
 

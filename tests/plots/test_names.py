@@ -49,7 +49,7 @@ class Crowd:
         )
         pairs = np.column_stack([items[:-1], items[1:]])
         self.graph = bf.Graph.from_edges(pairs, items=items)
-        self.model = HiddenMarkov(self.responses, self.sequences)
+        self.model = HiddenMarkov(self.responses, self.sequences, raters="confusion")
         self.result = self.fit(self.model)
 
     def of_known_labels(self):

@@ -111,7 +111,7 @@ def test_models_refuse_tables_that_their_channel_does_not_model(name):
     graph = bf.Graph.from_edges([(0, 1), (1, 2)], items=table.items.tolist())
     for model in (
         DawidSkene(table),
-        HiddenMarkov(table, sequences),
+        HiddenMarkov(table, sequences, raters="confusion"),
         MarkovRandomField(table, graph),
     ):
         assert type(observed(model)[1].raters) is channel

@@ -51,7 +51,8 @@ def test_density_and_gradient_are_those_of_known_groups():
     rng = np.random.default_rng(4)
     responses = bf.Responses.from_matrix(rng.integers(-1, 2, (30, 5)), classes=[0, 1])
     inferred = LatentGroup(responses, "posterior", share_prior=0.3)
-    known = LatentGroup(responses, [[0, 3], [1, 4]])
+    one_prior = bf.priors.diagonal(2)
+    known = LatentGroup(responses, [[0, 3], [1, 4]], confusion_prior=one_prior)
     point = {k: rng.normal(size=v.shape) for k, v in known.initial_point().items()}
     seats = {"assignment": np.array([0, 1, -1, 0, 1])}
     one = inferred.compile_fn(inferred.logp())(point | seats)

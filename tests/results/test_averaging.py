@@ -32,7 +32,10 @@ def chain():
     responses = bf.Responses.from_matrix(answers(truth, 0.75, 4, rng)[order], items=order)
     sequences = bf.Sequences.from_lengths([30] * 20)
     results = fitted(
-        {"chain": HiddenMarkov(responses, sequences), "independent": DawidSkene(responses)}
+        {
+            "chain": HiddenMarkov(responses, sequences, raters="confusion"),
+            "independent": DawidSkene(responses),
+        }
     )
     return results, sequences
 

@@ -76,7 +76,11 @@ def test_models_of_something_else_are_refused(fits, kind, what):
 def test_other_structures_and_priors_are_refused(fits):
     responses = table()
     for kind, other, told in (
-        ("chain", HiddenMarkov(responses, sequences_of(responses, 12)), "other sequences"),
+        (
+            "chain",
+            HiddenMarkov(responses, sequences_of(responses, 12), raters="confusion"),
+            "other sequences",
+        ),
         ("graph", MarkovRandomField(responses, bf.Graph.grid((2, 12))), "another graph"),
         (
             "graph",

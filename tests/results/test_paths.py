@@ -104,7 +104,8 @@ def test_tags_have_legal_transitions(classes, given, legal):
     first, second, other = classes
     said = [first, second, other, first, second, second]
     responses = bf.Responses.from_matrix([[each, each] for each in said])
-    model = HiddenMarkov(responses, bf.Sequences.from_lengths([3, 3]), **given)
+    paths = bf.Sequences.from_lengths([3, 3])
+    model = HiddenMarkov(responses, paths, raters="confusion", **given)
     draw = pm.draw(model["transition"], random_seed=1)
     names = responses.classes.tolist()
     after = draw[names.index("O"), names.index("I")] if "I" in names else 1.0

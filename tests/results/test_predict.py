@@ -45,7 +45,7 @@ OWN = {
     "pooled": (lambda r: DawidSkene(r, pooled=True), {}),
     "given groups": (lambda r: LatentGroup(r, [["ann", "bob"], ["cyd", "dan"]]), {}),
     "inferred groups": (lambda r: LatentGroup(r, "posterior"), {}),
-    "chain": (lambda r: HiddenMarkov(r, SEQUENCES), PLACED),
+    "chain": (lambda r: HiddenMarkov(r, SEQUENCES, raters="confusion"), PLACED),
     "stationary": (lambda r: HiddenMarkov(r, SEQUENCES, initial="stationary"), PLACED),
     "forest": (lambda r: MarkovRandomField(r, TREE), {"graph": TREE}),
     "types": (ItemTypes, {}),
@@ -203,7 +203,7 @@ def test_batches_change_nothing(many, monkeypatch):
     first = bf.datasets.simulate_dawid_skene(60, 5, 3, random_seed=4).responses
     lengths = [7] * 20 + [60]
     sequences = bf.Sequences.from_lengths(lengths, items=np.roll(np.arange(200), 100))
-    chain = HiddenMarkov(first, bf.Sequences.from_lengths([6] * 10))
+    chain = HiddenMarkov(first, bf.Sequences.from_lengths([6] * 10), raters="confusion")
     for model, places in ((DawidSkene(first), {}), (chain, {"sequences": sequences})):
         result = bf.sample(model, **FIT)
         whole = bf.predict(result, many, draws=6, **places)["label_posterior"].dataset

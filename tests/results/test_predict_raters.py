@@ -200,7 +200,7 @@ def points():
         "plain": bf.find_map(DawidSkene(responses)),
         "by name": bf.find_map(DawidSkene(responses, confusion_prior={"bob": HALF})),
         "groups": bf.find_map(LatentGroup(responses, [["ann", "bob"], ["cyd", "dan"]])),
-        "chain": bf.find_map(HiddenMarkov(responses, SEQUENCES)),
+        "chain": bf.find_map(HiddenMarkov(responses, SEQUENCES, raters="confusion")),
         "graph": bf.find_map(MarkovRandomField(responses, GRAPH)),
     }
 

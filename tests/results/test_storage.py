@@ -239,7 +239,9 @@ OTHERS = {
     "types": lambda: ItemTypes(MADE.responses),
     "groups": lambda: LatentGroup(MADE.responses, [[0, 1]]),
     "inferred groups": lambda: LatentGroup(MADE.responses, "posterior"),
-    "sequences": lambda: HiddenMarkov(MADE.responses, bf.Sequences.from_table(PLACES)),
+    "sequences": lambda: HiddenMarkov(
+        MADE.responses, bf.Sequences.from_table(PLACES), raters="confusion"
+    ),
     "populations": lambda: DawidSkene(MADE.responses, populations=["p"] * 12 + ["q"] * 18),
     "counts": lambda: DawidSkene(bf.datasets.caries()),
 }

@@ -30,7 +30,7 @@ MODELS = {
     "coin": lambda r, **kw: DawidSkene(r, raters="coin", **kw),
     "groups": lambda r, **kw: LatentGroup(r, groups=[[0, 1, 2]], **kw),
     "all alone": lambda r, **kw: LatentGroup(r, groups={}, **kw),
-    "chain": lambda r, **kw: HiddenMarkov(r, chains(r), **kw),
+    "chain": lambda r, **kw: HiddenMarkov(r, chains(r), **{"raters": "confusion"} | kw),
     "sparse chain": lambda r, **kw: HiddenMarkov(r, chains(r), **SPARSE, **kw),
     "chain of coins": lambda r, **kw: HiddenMarkov(r, chains(r), raters="coin", **kw),
     "stationary": lambda r, **kw: HiddenMarkov(r, chains(r), initial="stationary", **kw),

@@ -55,7 +55,9 @@ MODELS = {
         responses, [[responses.raters.tolist()[m] for m in group] for group in GROUPED], **kwargs
     ),
     "types": ItemTypes,
-    "chain": lambda responses, **kwargs: HiddenMarkov(responses, sequences_of(responses), **kwargs),
+    "chain": lambda responses, **kwargs: HiddenMarkov(
+        responses, sequences_of(responses), **{"raters": "confusion"} | kwargs
+    ),
     "graph": lambda responses, **kwargs: MarkovRandomField(
         responses, graph_of(responses), **kwargs
     ),
