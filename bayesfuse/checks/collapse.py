@@ -34,7 +34,9 @@ MIN_ONE_CLASS_SHARE = 0.95  # share of the items without responses in one class 
 PHASE_DISTANCE = 0.1  # share of the items (of the coupling) between chains in different phases
 
 
-def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
+def collapse(
+    result: xr.DataTree, model: pm.Model | None = None, *, random_seed: Any = None
+) -> xr.Dataset:
     """Check whether the labels collapsed to one class, or lost a class that many responses name.
 
     With all items in one class, confusion matrices can explain any responses. If raters share few
@@ -45,6 +47,8 @@ def collapse(result: xr.DataTree, model: pm.Model | None = None) -> xr.Dataset:
     Parameters
     ----------
     result, model : as in :func:`bayesfuse.decode`
+    random_seed : ignored
+        Not used, as nothing is drawn: all checks can be called alike.
 
     Returns
     -------

@@ -29,7 +29,9 @@ MIN_PROBABILITY = 1e-9  # of which a logarithm is taken
 MAX_ROUNDS = 20  # largest number of times that the reference is updated
 
 
-def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.Dataset:
+def switching(
+    result: xr.DataTree, reference: xr.DataTree | None = None, *, random_seed: Any = None
+) -> xr.Dataset:
     """Check for label switching between and within chains.
 
     The likelihood is invariant to permutations of the classes, so a chain may be in a permuted mode
@@ -45,6 +47,8 @@ def switching(result: xr.DataTree, reference: xr.DataTree | None = None) -> xr.D
         central draw. By default, of the modes that draws are in, the most probable one: by the
         responses to known items, by raters who are better than chance (:func:`bf.priors.robust
         <bayesfuse.priors.robust>`), and by the number of its draws.
+    random_seed : ignored
+        Not used, as nothing is drawn: all checks can be called alike.
 
     Returns
     -------

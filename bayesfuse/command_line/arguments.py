@@ -120,7 +120,8 @@ OF_ANY_MODEL = {
     "--sweeps N": "Gibbs sweeps per draw: more make draws less correlated, in a file of the same "
     "size (1 to 10, depending on the size of the table)",
     "--chains N": "chains (4)",
-    "--resume": "continue the chains in the file --output, and write it anew",
+    "--resume": "continue the chains in the file --output, and write it anew: --draws more of each "
+    "chain, by default those that an interrupted fit did not make, else 1000",
     "--groups {moments,posterior}": "raters who share a source: found by moments, or inferred "
     "jointly (moments; only with latent-group)",
 }
@@ -128,6 +129,7 @@ OF_ANY_MODEL = {
 KNOWN_OPTIONS = [known for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for known in table]
 
 ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"|True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
+MINUTES = re.compile(r"\bminutes=(\d+(?:\.\d+)?(?:e-\d+)?)")
 OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
 """Options that have another name than the argument of Python."""
 
@@ -135,13 +137,17 @@ OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
 def in_options(message: str) -> str:
     """Return a message that names options in place of arguments of Python."""
 
+    def time(match: re.Match[str]) -> str:
+        seconds = 60.0 * float(match[1])
+        return f"--time {seconds:.3g}s" if seconds % 60.0 else f"--time {seconds / 60.0:g}min"
+
     def option(match: re.Match[str]) -> str:
         name = "--" + OTHERWISE.get(match[1], match[1].replace("_", "-"))
         if not any(name in known_option.split() for known_option in KNOWN_OPTIONS):
             return match[0]
         return f"{name} {match['value']}" if match["value"] else name
 
-    return ARGUMENT.sub(option, message)
+    return ARGUMENT.sub(option, MINUTES.sub(time, message))
 
 
 def path(text: str) -> Path:

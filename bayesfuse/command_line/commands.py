@@ -40,6 +40,7 @@ from bayesfuse.results.storage import choose_storage
 
 MAX_BYTES = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 DRAWS = 1000  # draws of each chain of one model
+REQUESTED = "requested_draws"  # attribute of a result: draws of each chain, also if interrupted
 ANESTHESIA = (
     "Five anaesthetists judged the fitness of 45 patients for an operation, on a scale from 1 to "
     "4; one of them did so three times (Dawid & Skene, 1979). They disagree, and the truth is "
@@ -83,7 +84,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 show(note)
 
         picture = None if interruption.requested else arguments.picture
-        labels = partial(write_labels, result, model, tables.places)
+        labels = partial(write_labels, result, model, tables)
         steps = [
             Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
@@ -135,6 +136,7 @@ def _fit_one(
 ) -> tuple[xr.DataTree, str]:
     """Return the posterior of one model, and a note if draws were left out to save space."""
     draws, before = DRAWS if arguments.draws is None else arguments.draws, None
+    requested = draws
     if arguments.resume:
         try:
             before = bf.load(arguments.output)
@@ -151,6 +153,7 @@ def _fit_one(
             where = f"{arguments.output}, which hold one draw in {arguments.thin}"
             write_stderr(f"bayesfuse: --resume continues the {chains} chains in {where}")
         arguments.chains = chains
+        draws, requested = _draws_to_add(before, arguments.draws)
     options: dict[str, Any] = {"sweeps": arguments.sweeps, "random_seed": arguments.seed}
     stored = choose_storage(
         model,
@@ -163,6 +166,7 @@ def _fit_one(
         options |= {"thin": stored.thin, "precision": stored.precision}
         options["log_likelihood"] = stored.log_likelihood
     result = _sample(model, interruption, schedule, before, draws, arguments, **options)
+    result.attrs[REQUESTED] = requested
     if arguments.thin is not None or stored.thin == 1:
         return result, ""
     share = result["posterior"].sizes["draw"] / -(-draws // stored.thin)
@@ -170,6 +174,15 @@ def _fit_one(
         f"\nOne draw in {stored.thin} was kept, so that the posterior takes about "
         f"{share * stored.size / 1e6:.0f} MB. --thin 1\nkeeps all of them."
     )
+
+
+def _draws_to_add(before: xr.DataTree, more: int | None) -> tuple[int, int]:
+    """Return the draws of each chain to add to a result, and how many there should be then."""
+    present = before["posterior"].sizes["draw"] * before.attrs["thin"]
+    if more is None:
+        more = before.attrs.get(REQUESTED, DRAWS) - present
+        more = more if more > 0 else DRAWS
+    return more, present + more
 
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> bf.build.LabelModel:

@@ -15,6 +15,7 @@ import xarray as xr
 import bayesfuse as bf
 from bayesfuse.command_line.console import write_stderr, write_stdout
 from bayesfuse.command_line.files import STDOUT
+from bayesfuse.command_line.tables import Tables
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.diagnostics import check_model
@@ -48,17 +49,19 @@ MAX_CHECKED = 1000  # approximate number of parameters whose convergence is chec
 def write_labels(
     result: xr.DataTree,
     model: bf.build.LabelModel | None,
-    places: pd.DataFrame | None,
+    tables: Tables,
     path: Path,
 ) -> None:
     """Write the most probable label of every item, its probability, and those of all classes.
+
+    Columns that are in the table of responses, too, have the same names.
 
     An answer of several models adds the difficulty, and one model the largest Monte Carlo error;
     for items in sequence, there are also sequence, position and the label on the most probable
     path.
     """
     probability = bf.label_probabilities(result)
-    classes = probability["class"].values
+    classes, places = probability["class"].values, tables.places
     columns: dict[str, Any] = {"item": probability["item"].values}
     settings: dict[str, Any] = {"index": False, "sep": "\t" if ".tsv" in path.suffixes else ","}
     if places is not None:
@@ -76,6 +79,7 @@ def write_labels(
     if model is not None:
         columns["mcse"] = result["label_posterior"]["mcse"].max("class").values
     table = pd.DataFrame(columns)
+    table = table.rename(columns={k: v for k, v in tables.columns.items() if v not in columns})
     if path == STDOUT:
         write_stdout(table.to_csv(**settings).rstrip("\n"))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,8 @@ class Tables:
     """The contents of a user's files.
 
     ``places`` are the columns sequence and position, in the order of the items of ``responses``;
-    ``groups`` the group of every item, from ``--by``; ``read`` how the table was read.
+    ``groups`` the group of every item, from ``--by``; ``read`` how the table was read; ``columns``
+    the user's names of the columns ``item``, ``label``, ``sequence`` and ``position``.
     """
 
     responses: bf.Responses
@@ -49,6 +50,7 @@ class Tables:
     graph: bf.Graph | None = None
     places: pd.DataFrame | None = None
     groups: pd.Series | None = None
+    columns: dict[str, str] = field(default_factory=dict)
 
 
 def read_tables(arguments: argparse.Namespace) -> Tables:
@@ -60,7 +62,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         name for name, number in Counter(roles + position_columns).items() if number > 1
     ]:
         raise CommandError(f"a column can be used once only. Got: {repeated[0]!r} for two options")
-    rows, read, column = _read_rows(
+    rows, read, columns = _read_rows(
         arguments, roles if arguments.items else roles + position_columns
     )
     listed = _read_items(arguments, rows, position_columns)
@@ -101,14 +103,20 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
         graph = bf.Graph.from_edges(ends, weights, items=items)
     gold = _read_gold(arguments, responses) if arguments.gold else None
-    groups = _read_groups(arguments, responses, column) if arguments.by is not None else None
-    return Tables(responses, read, gold, sequences, graph, places, groups)
+    groups = (
+        _read_groups(arguments, responses, columns.get(ITEM)) if arguments.by is not None else None
+    )
+    if arguments.no_header or columns[ITEM] == tables.UNNAMED:
+        columns = {}
+    if in_sequence:
+        columns |= {"sequence": arguments.sequence, "position": arguments.position}
+    return Tables(responses, read, gold, sequences, graph, places, groups, columns)
 
 
 def _read_rows(
     arguments: argparse.Namespace, columns: list[str]
-) -> tuple[pd.DataFrame, str, str | None]:
-    """Return one row per response with these columns, how it was read, and the column of items."""
+) -> tuple[pd.DataFrame, str, dict[str, str]]:
+    """Return one row per response with these columns, how it was read, and the user's names."""
     path, position_columns = arguments.responses, columns[3:]
     requested = columns[0], columns[1], columns[2]
     frame, separator = read_text_table(path, columns, not arguments.no_header)
@@ -144,7 +152,7 @@ def _read_rows(
         long, words = _read_long(
             arguments, frame[[*roles, *position_columns]].set_axis(columns, axis=1)
         )
-        return long, tables.long(*roles) + words + note, roles.item
+        return long, tables.long(*roles) + words + note, {ITEM: roles.item, LABEL: roles.label}
     if position_columns:
         raise CommandError(
             "a table with a column per rater has no sequence or position: give --items FILE with "
@@ -161,7 +169,7 @@ def _read_rows(
         names = frame[item]
         require_complete(frame[[item]], path, f"every row needs {item!r}")
     long, words = _read_wide(arguments, frame[raters], names, source, columns)
-    return long, words + note, item
+    return long, words + note, {ITEM: item}
 
 
 def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:

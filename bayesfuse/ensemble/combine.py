@@ -133,11 +133,15 @@ def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
     """Return a finding on the weight of models of independent errors, if both kinds may be used."""
     if fits.inputs.has_order or len(fits.complete) < 2:
         return []
-    weight = {"independence": evidence.independence}
     if np.isnan(evidence.correlation):
-        return [Finding("unknown dependence", weight)] if evidence.unmeasured else []
-    names = {name: getattr(evidence, name) for name in ("correlation", "error")}
-    return [Finding("dependence", names | weight)]
+        unknown = Finding("unknown dependence", {"independence": evidence.independence})
+        return [unknown] if evidence.unmeasured else []
+    alone, grouped = evidence.ungrouped or evidence, evidence.grouped
+    shown = evidence if grouped > 0.5 else alone
+    weight = grouped * evidence.independence + (1.0 - grouped) * alone.independence
+    values = {"correlation": shown.correlation, "error": shown.error, "independence": weight}
+    raters = "two raters of different sources" if grouped > 0.5 else "two raters"
+    return [Finding("dependence", {"raters": raters, **values})]
 
 
 def _order(inputs: Inputs, evidence: Evidence) -> list[Finding]:

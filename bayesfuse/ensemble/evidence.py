@@ -49,9 +49,9 @@ class Evidence:
 
     A group of raters is one source, as is every rater outside groups. Estimated groups have the
     probability ``grouped``, and ``ungrouped`` is the evidence if there are none (None if they are
-    certain or given). ``unmeasured`` is the weight
-    of models of independent errors where the correlation is unknown. ``start`` is the fit of
-    independent errors that it comes from, at whose labels other models may start.
+    certain or given). ``unmeasured`` is the weight of models of independent errors where the
+    correlation is unknown. ``start`` is the fit of independent errors that it comes from, at whose
+    labels other models may start.
     """
 
     correlation: float = math.nan
@@ -74,7 +74,7 @@ class Evidence:
     @property
     def dependent(self) -> bool:
         """Whether the errors of raters are clearly dependent given the class."""
-        return bool(self.groups) or (self.correlation > 0.0 and self.independence < 0.5)
+        return self.correlation > 0.0 and self.independence < 0.5
 
 
 def examine(inputs: Inputs) -> Evidence:
@@ -86,7 +86,7 @@ def examine(inputs: Inputs) -> Evidence:
         return Evidence()
     # a property of the table, whatever the seed of the answer
     # no model has groups and an order
-    groups = inputs.user_groups if inputs.sequences is None else {}
+    groups = {} if inputs.has_order else inputs.user_groups
     evidence = measure_dependence(responses, inputs.gold, 0, groups)
     if inputs.sequences is not None:
         along = correlation_along(responses, inputs.sequences)

@@ -64,8 +64,8 @@ def fuse(
     sequences, graph : Sequences, Graph, optional
         Items are in sequence, such as words, or have neighbours, such as pixels.
     groups, covariates : optional
-        Raters share sources, and what is known of items, as in
-        :class:`bayesfuse.models.LatentGroup` and :class:`bayesfuse.models.ItemTypes`.
+        ``groups``: raters that share a source, as in :class:`bayesfuse.models.LatentGroup`;
+        ``covariates``: item features, as in :class:`bayesfuse.models.ItemTypes`.
     gold : mapping of item name to class name, DataFrame or path, optional
         Known labels, a DataFrame or CSV file with the columns ``item`` and ``label``; items without
         a label count as unknown. :class:`bayesfuse.models.WeightedVotes` estimates from them the

@@ -48,7 +48,7 @@ SENTENCES = {
     "so their accuracies are less certain than in the table of raters: see "
     "bf.rater_table(fused['models/{model}']).",
     # of the table
-    "dependence": "The errors of two raters on an item are correlated by {correlation:.2f} ± "
+    "dependence": "The errors of {raters} on an item are correlated by {correlation:.2f} ± "
     "{error:.2f}: models of independent errors have a weight of {independence:.0%}, those of items "
     "that are hard for all raters the others.",
     "order": "The order of the items predicts a rater who is left out {comparison}: models with it "

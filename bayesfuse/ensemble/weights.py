@@ -16,6 +16,7 @@ from bayesfuse.ensemble.candidates import Selection, Side, has_rivals
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.fits import FITTED, Fits
 from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.members import GROUPS
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.averaging import common_units
 from bayesfuse.results.collapse import lost_spans
@@ -149,4 +150,6 @@ def why_less(table: pd.DataFrame, name: str, inputs: Inputs) -> str:
         return ""
     if inputs.sequences is not None and mark_spans(inputs.responses.classes.tolist()):
         return "; finds less than half of the tags in spans that raters give, so it has no weight"
+    if name == GROUPS.name:
+        return "; its weight is the probability of these groups"
     return "; predicts the responses worse, so its weight is lower"

@@ -123,8 +123,9 @@ def complete(
         attributes[schema.MISSING] = ", ".join(sorted(missing))
     if missing - {schema.LOG_LIKELIHOOD}:
         errors.warn(
-            "An interrupted result keeps the draws of the parameters that were made before it "
-            f"was completed. Got: an interruption before {attributes[schema.MISSING]}.",
+            "The parameters are kept, but not all that follows from them is computed: call "
+            "bf.label_probabilities(result, model) for the labels. Got: an interruption before "
+            f"{attributes[schema.MISSING]}.",
             errors.IncompleteWarning,
         )
     posterior = completion.posterior

@@ -272,8 +272,9 @@ def _chains(
     posterior = as_posterior(plan.model, values).assign_attrs(attrs)
     groups = {"posterior": posterior, "sample_stats": xr.Dataset(attrs=attrs)}
     result = xr.DataTree.from_dict(groups)
-    if not settings.get("quiet", False):
-        cut = f", and ended before {sizes['draws']:_d} draws" * (n_draws < sizes["draws"])
+    is_cut = n_draws < sizes["draws"]
+    if (settings["progressbar"] or is_cut) and not settings.get("quiet", False):
+        cut = f", and ended before {sizes['draws']:_d} draws" * is_cut
         made = f"{sizes['tune'] * n_chains:_d} + {n_draws * n_chains:_d} draws total"
         _log.info(
             f"Gibbs sampling {n_chains} chain{'s' if n_chains > 1 else ''} for {sizes['tune']:_d} "

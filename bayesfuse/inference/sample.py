@@ -81,8 +81,9 @@ def sample(
     random_seed : int, Generator, optional
         The same seed gives the same draws.
     progressbar : bool, str or callable
-        As in :func:`pymc.sample` (Gibbs chains have one bar), or a function called with the number
-        of new draws, of all chains and tuning included.
+        As in :func:`pymc.sample` (Gibbs chains have one bar; False also leaves out the line on
+        their time), or a function called with the number of new draws, of all chains and tuning
+        included. KeyboardInterrupt in it ends the run as Ctrl-C does.
     log_likelihood : bool, optional
         Whether to store it by item, for ``az.loo``. Default: up to 10⁸ values.
     resume : DataTree, optional

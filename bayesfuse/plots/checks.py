@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from bayesfuse.errors import require_count
+from bayesfuse.errors import ModelError, require_count
 from bayesfuse.plots import axes as shared
 
 ALARM, CALM = "C3", "C0"  # colours of unusual entries and of all others
@@ -25,7 +25,7 @@ ENTRIES = {
 """Entries of a check, and what it counts, by dimension."""
 
 
-def plot_check(check: xr.Dataset, *, ax: Axes | None = None) -> Axes:
+def plot_check(check: xr.Dataset, ax: Axes | None = None) -> Axes:
     """Plot the observed statistics of a check against those of replicated data.
 
     Parameters
@@ -50,6 +50,11 @@ def plot_check(check: xr.Dataset, *, ax: Axes | None = None) -> Axes:
     >>> bf.plots.plot_check(check).get_title()
     '10 pairs of raters, none unusual (all together p = ...)'
     """
+    if not isinstance(check, xr.Dataset) or "replicated" not in check:
+        raise ModelError(
+            "check must be the outcome of a check that replicates data, such as "
+            "bf.checks.pairwise_agreement(result, model). Got: " + type(check).__name__ + "."
+        )
     (ax,) = shared.new_axes(ax, 1, (5.6, 4.8), 1)
     numbers = [check[name].values for name in ("replicated", "observed", "low", "high")]
     expected, observed, low, high = numbers

@@ -29,8 +29,10 @@ from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import rater_table
 from bayesfuse.results.summaries import (
+    answered,
     coverage,
     interval,
+    most_uncertain,
     responses_per_rater,
 )
 
@@ -93,9 +95,9 @@ def plot_overview(
             ends = f"{errors['low']:,.0f} to {errors['high']:,.0f}"
             title += f"\n({coverage(ci_prob):.0%} interval: {ends})"
         _draw_certainty(axes["labels"], labels.values.max(axis=1), number, title)
-        order = np.argsort(labels.values.max(axis=1), kind="stable")
-        names = item_names(result, labels["item"].values[order[:ITEMS]])
-        draw_items(axes["items"], labels.values[order], names, colours)
+        ordered = most_uncertain(answered(result, labels))
+        names = item_names(result, ordered["item"].values[:ITEMS])
+        draw_items(axes["items"], ordered.values, names, colours)
         shared.set_title(axes["items"], "items (least certain on top)")
     if raters is not None:
         _draw_raters(axes["raters"], raters, 1.0 / len(class_names(result)))

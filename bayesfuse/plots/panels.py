@@ -17,18 +17,20 @@ from bayesfuse.errors import ModelError, require_count
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.checks import plot_dependence
 from bayesfuse.plots.fits import plot_calibration
+from bayesfuse.results.class_shares import ClassShares
 from bayesfuse.results.contents import constants, observed_rows, require_result
 from bayesfuse.results.rater_table import rater_table
 
+LEGEND = 1.2  # inches of a legend beside the axes
 MORE = 100  # additional known labels on the axis, at most half of the unknown ones
 
 
-def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]:
+def plot_class_shares(shares: ClassShares | pd.DataFrame, *, axes: Any = None) -> NDArray[Any]:
     """Plot the share of items in each class, by group, with intervals: a forest plot.
 
     Parameters
     ----------
-    shares : DataFrame: the first table of :func:`bayesfuse.class_shares`
+    shares : the tables of :func:`bayesfuse.class_shares`, or the first of them
     axes : sequence of matplotlib Axes, default a new figure
         One for each class, of two classes for the second alone.
 
@@ -44,13 +46,15 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
     >>> model = bf.models.DawidSkene(bf.datasets.caries().expand().head(60))
     >>> result = bf.sample(model, draws=50, chains=1, random_seed=1, progressbar=False, quiet=True)
     >>> shares = bf.class_shares(result, by=["first", "second", "third"] * 20, random_seed=1)
-    >>> bf.plots.plot_class_shares(shares.shares)[0].get_xlabel()
+    >>> bf.plots.plot_class_shares(shares)[0].get_xlabel()
     'share of items'
     """
+    if isinstance(shares, ClassShares):
+        shares = shares.shares
     if not isinstance(shares, pd.DataFrame) or "new_high" not in shares or "known" not in shares:
         raise ModelError(
-            "shares must be the first table of bf.class_shares(result, by=…). Got: "
-            f"{type(shares).__name__}."
+            "shares must be the tables of bf.class_shares(result, by=…), or the first of them. "
+            f"Got: {type(shares).__name__}."
         )
     classes = shares["class"].unique()
     drawn = classes[1:] if len(classes) == 2 else classes
@@ -61,13 +65,14 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
         for group, items, known in groups.itertuples(index=False)
     ]
     size = 3.2, min(1.0 + 0.3 * len(names), 9.0)
-    room = max(shared.width_of(names, most=60) - 0.7, 0.0), 0.3
+    room = max(shared.width_of(names, most=60) - 0.7, 0.0) + LEGEND, 0.3
     axes = shared.new_axes(axes, len(drawn), size, min(len(drawn), 4), room, sharey=True)
     rows = shared.place_rows(axes[0], len(names))
     for ax, name in zip(axes, drawn, strict=True):
         of_class = shares[shares["class"] == name]
         colour = shared.class_colours(classes)[name]
-        ax.hlines(rows.places, of_class["new_low"], of_class["new_high"], color=colour, lw=1.2)
+        new_ends = of_class["new_low"], of_class["new_high"]
+        ax.hlines(rows.places, *new_ends, color=colour, lw=0.8)
         share, low, high = (of_class[key].to_numpy() for key in ("share", "low", "high"))
         shared.draw_intervals(ax, share, low, high, rows, colour)
         ax.plot(of_class["votes"], rows.places, "x", color="0.4", ms=5, label="votes")
@@ -75,6 +80,16 @@ def plot_class_shares(shares: pd.DataFrame, *, axes: Any = None) -> NDArray[Any]
         shared.set_title(ax, shared.escaped(name))
     shown = np.flatnonzero(rows.named)
     axes[0].set_yticks(rows.places[shown], [names[at] for at in shown], fontsize=shared.TEXT)
+    intervals, (dots, votes) = axes[0].collections, axes[0].lines[-2:]
+    marks = {"share": dots, "these items": intervals[1], "new items": intervals[0], "votes": votes}
+    axes[-1].legend(
+        marks.values(),
+        marks,
+        loc="upper left",
+        bbox_to_anchor=(1.02, 1.0),
+        frameon=False,
+        fontsize=shared.TEXT,
+    )
     return axes
 
 

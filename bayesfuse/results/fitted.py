@@ -267,12 +267,11 @@ def bind(
     """
     used_inputs = {name: entry for name, entry in inputs.items() if entry is not None}
     if set(used_inputs) != set(fitted.needs):
-        needs = ", ".join(f"{entry}=" for entry in fitted.needs)
+        needs = " and ".join(f"{entry}=" for entry in fitted.needs)
         got = ", ".join(f"{entry}=" for entry in used_inputs)
         raise ModelError(
-            "New items need the inputs that their label prior depends on, and no others. Got: "
-            f"{got or 'nothing'} for {fitted.labels.__name__} labels, which need "
-            f"{needs or 'nothing'}."
+            f"The label prior of this model needs {needs or 'no inputs'}: pass "
+            f"{needs or 'none'} for the new items. Got: {got or 'nothing'}."
         )
     responses = with_classes(responses, fitted.class_names)
     values, index, source = fitted.of_raters(responses.raters)

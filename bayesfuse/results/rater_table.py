@@ -66,8 +66,8 @@ def rater_table(
         Group of every item, as in :func:`class_shares`, each with rows of its own.
     truth : optional
         Known labels of some items, as ``gold`` of :func:`bayesfuse.fuse`, which ``known_accuracy``
-        counts and spans are compared with. Default the known labels of the result; for spans, its
-        joint draws.
+        counts and spans are compared with; items that are not in the table are left out. Default
+        the known labels of the result; for spans, its joint draws.
     columns : {"main", "all"}
         Columns that print on a page, or all.
     ci_prob : float, optional
@@ -214,7 +214,7 @@ def _known(
     """Return numbers of responses to known items, and right ones, None without known labels."""
     if truth is not None:
         responses = responses_of(result)
-        gold = gold_labels(responses, read_gold(truth, responses))
+        gold = _true_classes(truth, responses)
     elif "gold" in constants(result):
         gold = constants(result)["gold"].values
     else:
@@ -225,6 +225,17 @@ def _known(
     copies = known["multiplicity"].values if "multiplicity" in known else np.ones(len(gold))
     gold = gold if here is None else np.where(here, gold, -1)
     return _on_known(rows, copies, gold, known["rater"].values)
+
+
+def _true_classes(truth: Any, responses: Responses) -> NDArray[np.int64]:
+    """Return the class of each item, −1 if unknown, of a truth that may name other items, too."""
+    labels, items = read_gold(truth, responses), set(responses.items.tolist())
+    of_table: Any
+    if isinstance(labels, pd.Series):
+        of_table = labels[[name in items for name in labels.index]]
+    else:
+        of_table = {name: label for name, label in (labels or {}).items() if name in items}
+    return gold_labels(responses, of_table if len(of_table) else labels)
 
 
 def _of_this_model(
@@ -261,7 +272,7 @@ def _without_model(responses: Responses, by: Any, truth: Any) -> pd.DataFrame:
     table = table.join(_overlaps(responses), on="rater")
     if truth is None:
         return table
-    known = gold_labels(responses, read_gold(truth, responses))
+    known = _true_classes(truth, responses)
     rows = responses.item, responses.rater, responses.label
     known = _on_known(rows, responses.multiplicity, known, responses.raters)
     return table.join(known, on="rater")

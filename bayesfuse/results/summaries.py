@@ -125,9 +125,9 @@ def most_uncertain(result: xr.DataTree | xr.DataArray) -> xr.DataArray:
     return probability.isel(item=np.argsort(probability.max("class").values, kind="stable"))
 
 
-def answered(answer: xr.DataTree) -> xr.DataArray:
+def answered(result: xr.DataTree, labels: xr.DataArray | None = None) -> xr.DataArray:
     """Return the label probabilities of items with responses, if there are any."""
-    labels, data = label_probabilities(answer), constants(answer)
+    labels, data = label_probabilities(result) if labels is None else labels, constants(result)
     if "item_index" not in data:
         return labels
     has_response = np.bincount(data["item_index"].values, minlength=labels.sizes["item"]) > 0

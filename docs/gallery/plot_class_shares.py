@@ -16,4 +16,4 @@ system = np.where(np.random.default_rng(1).random(300) < chance, "new", "old")
 gold = {item: made.truth[item] for item in range(40)}
 model = bf.models.DawidSkene(made.responses, gold=gold)
 result = bf.sample(model, random_seed=1, progressbar=False, quiet=True)
-bf.plots.plot_class_shares(bf.class_shares(result, by=system, random_seed=1).shares)
+bf.plots.plot_class_shares(bf.class_shares(result, by=system, random_seed=1))

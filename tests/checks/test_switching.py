@@ -76,6 +76,7 @@ def test_planted_switches_are_found_and_undone(fit):
     model, result = fit
     sound = bf.checks.switching(result)
     assert sound.attrs["agree"] and sound.attrs["named"] and not sound["switched"].any()
+    assert sound.identical(bf.checks.switching(result, random_seed=1))  # as other checks are called
     assert "not switched in 3 chains" in sound.attrs["verdict"]
     bad = with_order(result, mixed_order())
     found = bf.checks.switching(bad)

@@ -37,13 +37,13 @@ def test_fit_writes_the_files_that_it_names(folder, pictures, capsys):
     assert probability["item"].values.tolist() == list(range(1, 21))
 
     labels = pd.read_csv("result-labels.csv")
-    names = "item label probability probability_bad probability_good mcse"
+    names = "film verdict probability probability_bad probability_good mcse"
     assert labels.columns.tolist() == names.split()
     columns = labels[["probability_bad", "probability_good"]].to_numpy()
     np.testing.assert_allclose(columns, probability.values)
     np.testing.assert_allclose(labels["probability"], probability.values.max(axis=1))
     best = probability["class"].values[probability.argmax("class")]
-    assert labels["label"].tolist() == best.tolist()
+    assert labels["verdict"].tolist() == best.tolist()
     np.testing.assert_allclose(labels["mcse"], result["label_posterior"]["mcse"].max("class"))
     assert Path("result.png").read_bytes().startswith(b"\x89PNG")
 
@@ -69,9 +69,9 @@ def test_all_items_are_kept_in_their_order(folder):
     pd.DataFrame({"year": 1999, "film": names}).to_csv("all.csv", index=False)
     assert fit("--items", "all.csv") == 0
     labels = pd.read_csv("result-labels.csv")
-    assert labels["item"].tolist() == names
+    assert labels["film"].tolist() == names
     prevalence = tables()["posterior"]["prevalence"].mean(("chain", "draw"))
-    kept = labels.loc[labels["item"] == 21, ["probability_bad", "probability_good"]]
+    kept = labels.loc[labels["film"] == 21, ["probability_bad", "probability_good"]]
     np.testing.assert_allclose(kept.to_numpy()[0], prevalence, rtol=1e-6)
 
 
@@ -249,11 +249,11 @@ def test_a_table_alone_gives_text_and_labels(folder, fused, asked, capsys):
     assert fused.overview().partition("\n\n")[2] in said
     assert "Written: films-labels.csv (labels)" in said
     written, probability = pd.read_csv("films-labels.csv"), bf.label_probabilities(fused)
-    names = "item label probability difficulty probability_bad probability_good"
+    names = "film verdict probability difficulty probability_bad probability_good"
     assert written.columns.tolist() == names.split()
-    assert written["item"].tolist() == list(range(1, 21))
+    assert written["film"].tolist() == list(range(1, 21))
     np.testing.assert_allclose(written["probability_good"], probability.values[:, 1], rtol=1e-4)
-    assert written["label"].tolist() == fused.labels()["label"].tolist()
+    assert written["verdict"].tolist() == fused.labels()["label"].tolist()
 
 
 @pytest.mark.slow
@@ -326,7 +326,7 @@ def test_sequences_and_graphs_need_no_model(folder, asked):
     films.to_csv("films.csv", index=False)
     assert main([*FILMS, "--quiet", "--sequence", "studio", "--position", "year"]) == 0
     assert asked["sequences"].lengths.tolist() == [12, 8] and asked["graph"] is None
-    assert pd.read_csv("films-labels.csv")["sequence"].tolist() == ["Alpha"] * 12 + ["Beta"] * 8
+    assert pd.read_csv("films-labels.csv")["studio"].tolist() == ["Alpha"] * 12 + ["Beta"] * 8
     pd.DataFrame({"one": range(1, 20), "other": range(2, 21)}).to_csv("edges.csv", index=False)
     assert main([*FILMS, "--quiet", "--graph", "edges.csv"]) == 0
     assert asked["graph"].n_edges == 19 and asked["sequences"] is None
@@ -338,12 +338,15 @@ def test_grades_have_an_order(folder, asked, capsys):
     fails(capsys, main([*FILMS, "--ordered"]), "so --ordered needs --classes with the lowest")
 
 
-def test_too_little_time_gives_a_warning(folder, capsys, monkeypatch):
+@pytest.mark.parametrize("time", ["20s", "90s", "10min"])
+def test_too_little_time_gives_a_warning(folder, capsys, monkeypatch, time):
     monkeypatch.setattr(schedule.Schedule, "left", lambda *_: -1.0)
-    assert main(FILMS) == 0
+    assert main([*FILMS, "--time", time]) == 0
     printed = capsys.readouterr()
     assert printed.err.startswith("bayesfuse: Fitting a model takes longer")
-    assert "give more --time. Got: --time 10." in printed.err and "vote shares" in printed.out
+    assert (
+        f"give more --time. Got: --time {time}.\n" in printed.err and "vote shares" in printed.out
+    )
     votes = pd.read_csv("films-labels.csv")
     assert votes["probability"].between(0.5, 1.0).all() and votes["difficulty"].isna().all()
 

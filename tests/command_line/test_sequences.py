@@ -59,12 +59,12 @@ def test_sequences_are_written_in_their_order(poems, pictures):
     """Labels, probabilities and path are those of the same model in Python."""
     assert hidden_markov("--quiet") == 0
     labels = pd.read_csv("result-labels.csv")
-    names = "item sequence position label probability path probability_grave probability_merry mcse"
+    names = "word poem line tone probability path probability_grave probability_merry mcse"
     assert labels.columns.tolist() == names.split()
     expected = poems.sort_values(["poem", "line"])
-    assert labels["item"].tolist() == expected["word"].tolist()
-    assert labels["sequence"].tolist() == expected["poem"].tolist()
-    assert labels["position"].tolist() == expected["line"].tolist()
+    assert labels["word"].tolist() == expected["word"].tolist()
+    assert labels["poem"].tolist() == expected["poem"].tolist()
+    assert labels["line"].tolist() == expected["line"].tolist()
 
     sequences = bf.Sequences.from_table(poems, item="word", sequence="poem", position="line")
     responses = bf.Responses.from_long(
@@ -77,7 +77,7 @@ def test_sequences_are_written_in_their_order(poems, pictures):
     columns = labels[["probability_grave", "probability_merry"]].to_numpy()
     np.testing.assert_allclose(columns, probability.values)
     assert labels["path"].tolist() == bf.decode(result, model).values.tolist()
-    assert probability["item"].values.tolist() == labels["item"].tolist()
+    assert probability["item"].values.tolist() == labels["word"].tolist()
     assert Path("result.png").read_bytes().startswith(b"\x89PNG")
 
 

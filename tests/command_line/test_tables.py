@@ -244,7 +244,7 @@ def test_wide_tables_are_those_of_their_cells(folder, capsys):
     assert said.startswith(read_table(wide)[1].replace("(index)", "(column film)"))
     assert main(["fit", "long.csv", *COLUMNS, *quiet]) == 0
     one, other = (pd.read_csv(f"{name}-labels.csv") for name in ("wide", "long"))
-    pd.testing.assert_frame_equal(one, other)
+    pd.testing.assert_frame_equal(one, other.rename(columns={"verdict": "label"}))
 
 
 def test_minus_one_is_empty_among_whole_numbers_alone(folder, capsys):
@@ -344,6 +344,6 @@ def test_items_to_label_next_are_read_back_as_known(folder, capsys, monkeypatch)
 def test_one_model_without_an_output_writes_labels_alone(folder, capsys):
     model = ["fit", "films.csv", *COLUMNS, *ONE, *FAST, "--quiet"]
     assert main([*model, "--labels", "-"]) == 0
-    assert capsys.readouterr().out.startswith("item,label,probability,probability_bad,")
+    assert capsys.readouterr().out.startswith("film,verdict,probability,probability_bad,")
     assert main(model) == 0
     assert Path("films-labels.csv").exists() and not list(Path().glob("*.n*"))

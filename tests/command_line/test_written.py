@@ -239,6 +239,23 @@ def test_ctrl_c_for_others_is_left_alone(folder, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
+def test_resuming_makes_the_draws_that_are_missing(folder, monkeypatch):
+    """And as many again as usual once none are missing."""
+    monkeypatch.setattr("bayesfuse.command_line.commands.DRAWS", 30)
+    draws = []
+    complete = bf.sample
+
+    def cut(model, n_draws, **settings):
+        draws.append(n_draws)
+        return complete(model, 12 if len(draws) == 1 else n_draws, **settings)
+
+    monkeypatch.setattr(bf, "sample", cut)
+    for options in ([], ["--resume"], ["--resume"], ["--resume", "--draws", "5"]):
+        assert fit(*options, settings=["--chains", "2", "--seed", "1", "--no-checks"]) == 0
+    assert draws == [30, 18, 30, 5]
+    assert tables()["posterior"].sizes["draw"] == 65
+
+
 def test_chains_end_with_the_time_limit_and_resume(folder, capsys, monkeypatch):
     """What follows from the draws is that of all of them, as computed from the parameters."""
     clock = SimpleNamespace(monotonic=itertools.count().__next__)  # a second for every look at it

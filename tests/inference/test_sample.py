@@ -215,6 +215,14 @@ def test_interrupted_chains_are_marked_and_have_the_log_likelihood_of_their_draw
     assert cut["log_likelihood"].sizes["draw"] == cut["posterior"].sizes["draw"] < 100
 
 
+def test_without_a_progress_bar_only_warnings_are_logged(small_model, caplog):
+    with caplog.at_level("INFO", "pymc"):
+        bf.sample(small_model, 20, tune=20, chains=2, random_seed=1, progressbar=False)
+        assert "Gibbs sampling" not in caplog.text
+        bf.sample(small_model, 20, tune=20, chains=2, random_seed=1)
+        assert "Gibbs sampling 2 chains for 20 tune and 20 draw" in caplog.text
+
+
 @pytest.mark.parametrize("shown", [True, "combined"])
 def test_progress_counts_the_draws_of_chains(small_model, capsys, monkeypatch, shown):
     monkeypatch.setenv("COLUMNS", "120")  # else a narrow terminal may cut the numbers

@@ -219,7 +219,7 @@ def test_a_fit_predicts_its_own_items_and_others(names, tmp_path):
     if names == ["populations"]:
         own = result["posterior"]["population_prevalence"].sel(population=KNOWN["populations"][4])
         assert found == pytest.approx(float(own[..., 1].mean()), abs=1e-9)
-    refused(f"which need {names[0]}=", bf.predict, result, RESPONSES)
+    refused(f"needs {names[0]}=", bf.predict, result, RESPONSES)
     for check in (bf.checks.item_difficulty, bf.checks.conditional_dependence):
         check(result, model, draws=10, random_seed=1)
     assert bf.decisions.difficulty(result, model).sizes["item"] == 60

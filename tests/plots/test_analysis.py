@@ -188,9 +188,30 @@ def test_shares_of_all_groups_and_classes(result):
     assert tick_names(axes[0]) == names
     shown = axes[1].lines[0].get_xdata()
     np.testing.assert_allclose(shown, found[found["class"] == 1]["share"].to_numpy()[::-1])
+    legend = [text.get_text() for text in axes[-1].get_legend().get_texts()]
+    assert legend == ["share", "these items", "new items", "votes"]
     axes[0].figure.canvas.draw()
     plt.close("all")
-    refused("the first table of", bf.plots.plot_class_shares, bf.class_shares(result))
+    whole = bf.class_shares(result, by=["$a$", "b\n"] * 30, random_seed=1)
+    same = bf.plots.plot_class_shares(whole)[1].lines[0].get_xdata()
+    np.testing.assert_array_equal(same, shown)
+    plt.close("all")
+    refused("the tables of bf.class_shares", bf.plots.plot_class_shares, result)
+
+
+def test_the_least_certain_items_have_responses():
+    """As in the text of an answer: nothing is known of the others."""
+    made = bf.datasets.simulate_dawid_skene(20, 4, 2, random_seed=1).responses
+    responses = bf.Responses.from_long(made.to_frame(), items=range(21))
+    point = bf.find_map(bf.models.DawidSkene(responses))
+    names = tick_names(bf.plots.plot_overview(point)["items"])
+    assert len(names) == 14 and "20" not in names
+    plt.close("all")
+
+
+def test_a_result_is_not_a_check(result):
+    refused("Got: DataTree", bf.plots.plot_check, result, None)
+    refused("pairwise_agreement", bf.plots.plot_check, bf.checks.collapse(result, random_seed=1))
 
 
 def test_a_panel(result):

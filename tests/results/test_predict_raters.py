@@ -224,9 +224,9 @@ REFUSED = {
         {},
         r"Got: rater 'zoe' .* rater_confusion, the group of a new rater is unknown",
     ),
-    "no sequences": ("chain", new_table, {}, "which need sequences="),
-    "no graph": ("graph", new_table, {}, "which need graph="),
-    "sequences in vain": ("plain", new_table, {"sequences": SEQUENCES}, "Got: sequences= for"),
+    "no sequences": ("chain", new_table, {}, "needs sequences="),
+    "no graph": ("graph", new_table, {}, "needs graph="),
+    "sequences in vain": ("plain", new_table, {"sequences": SEQUENCES}, "Got: sequences="),
     "other items": ("chain", new_table, {"sequences": SEQUENCES}, "must be items of the responses"),
     "counts in sequence": (
         "chain",
@@ -310,10 +310,10 @@ def test_new_items_by_hand(fitted):
 def test_missing_and_superfluous_inputs_are_refused(fitted):
     names, _, result = fitted
     given = chosen(names)
-    with pytest.raises(ModelError, match=f"which need .*{names[0]}="):
+    with pytest.raises(ModelError, match=f"needs .*{names[0]}="):
         bf.predict(result, RESPONSES, **{n: v for n, v in given.items() if n != names[0]})
     if vain := [name for name in KNOWN if name not in names]:
-        with pytest.raises(ModelError, match=f"Got: .*{vain[0]}=.* which need"):
+        with pytest.raises(ModelError, match=f"needs .* Got: .*{vain[0]}="):
             bf.predict(result, RESPONSES, **given, **chosen(vain[:1]))
     if "populations" in names:
         with pytest.raises(ResponsesError, match=r"among .*'west'.*Got: 'east'"):

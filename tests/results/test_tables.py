@@ -1,6 +1,7 @@
 """Tables of raters, grades and difficult items, counted by hand."""
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -9,6 +10,7 @@ from refusals import refused
 from rules import rules
 
 import bayesfuse as bf
+from bayesfuse.errors import ResponsesError
 from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
 from bayesfuse.observation.model import observed
 
@@ -169,6 +171,15 @@ def test_right_responses_are_counted(small):
             right = (rows["item"].map(truth) == rows["label"])[known]
             assert table.loc[rater, "known"] == known.sum()
             assert table.loc[rater, "known_accuracy"] == pytest.approx(right.mean())
+        more = truth | {"not in the table": small.classes[0], -7: "of no class"}
+        pd.testing.assert_frame_equal(
+            bf.rater_table(source, truth=pd.Series(more)), bf.rater_table(source, truth=more)
+        )
+        pd.testing.assert_frame_equal(
+            bf.rater_table(source, truth=more), bf.rater_table(source, truth=truth)
+        )
+        with pytest.raises(ResponsesError, match="items that are in the table"):
+            bf.rater_table(source, truth={-7: small.classes[0]})
 
 
 @pytest.mark.slow
