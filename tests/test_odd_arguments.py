@@ -92,6 +92,7 @@ def test_seeds(fitted):
         "neighbour_agreement": fitted["graph"],
         "phase_transition": fitted["graph"],
         "runs": fitted["sequences"],
+        "error_runs": fitted["sequences"],
         "next_items": fitted["plain"][:1],
         "error_traits": (fitted["plain"][0], TRAIT),
         "sample": (MODELS["plain"](),),

@@ -193,8 +193,9 @@ def _sources(evidence: Evidence, n_known: int) -> str:
         counted = "The known labels correct the weight of each group."
     elif evidence.grouped < 0.99:
         counted = (
-            f"They share a source with a probability of {evidence.grouped:.0%}, or agree for "
-            "another reason; labels are between the two, and some known labels would decide."
+            f"They share a source with a probability of {evidence.grouped:.0%}, or agree because "
+            "they are right more often than the others; labels are between the two, and some known "
+            "labels would decide."
         )
     groups = "; ".join(f"[{listed(raters)}]" for raters in evidence.groups.values())
     return f"Groups of raters who do not err independently: {groups}. {counted}"

@@ -162,7 +162,7 @@ def test_judges_who_copy_are_not_the_best(unchecked, seed):
     actual = np.mean(of_class, axis=0)
     assert (table["balanced_accuracy_low"] - 0.01 < actual).all()
     assert (actual < table["balanced_accuracy_high"] + 0.01).all()
-    assert (table["balanced_accuracy_high"] < 0.8).all()
+    assert (table["balanced_accuracy_high"] < 0.83).all()
 
 
 @pytest.mark.slow

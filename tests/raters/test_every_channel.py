@@ -10,6 +10,7 @@ import pytest
 from typed_crowds import random_crowd, random_rows, unknown
 
 import bayesfuse as bf
+from bayesfuse.errors import PoorFitWarning
 from bayesfuse.models import HiddenMarkov
 from bayesfuse.observation import ResponseModel
 from bayesfuse.testing import assert_close, assert_frequencies, check_rater_channel
@@ -375,7 +376,8 @@ def test_spans_of_raters_who_miss_them_whole_are_calibrated():
         assert scores[f"{name}_low"] < scores[name] < scores[f"{name}_high"] + 1e-9
     raters = bf.rater_table(result, columns="all").sort_values("rater")
     assert_close(raters["span_recall"].to_numpy(), [0.4, 0.5, 0.6, 0.7], "recall", atol=0.08)
-    plain = bf.find_map(HiddenMarkov(responses, sequences, raters="confusion"))
+    with pytest.warns(PoorFitWarning, match="errors go on"):
+        plain = bf.find_map(HiddenMarkov(responses, sequences, raters="confusion"))
     doubt = [1 - bf.label_probabilities(each).max("class").values for each in (plain, result)]
     wrong = (bf.label_probabilities(result).idxmax("class").values != truth).sum()
     assert doubt[0].sum() < 0.7 * doubt[1].sum() and 0.7 < doubt[1].sum() / wrong < 1.4
