@@ -47,7 +47,7 @@ def collapse(
     Parameters
     ----------
     result, model : as in :func:`bayesfuse.decode`
-    random_seed : ignored
+    random_seed : as in the other checks; nothing is drawn
         Not used, as nothing is drawn: all checks can be called alike.
 
     Returns
@@ -70,6 +70,7 @@ def collapse(
     >>> print(bf.checks.collapse(result).attrs["verdict"])
     Labels have not collapsed: every class that many responses name has items.
     """
+    require_seed(random_seed)
     observation = observation_of(result, model)
     probability = label_probabilities(result, model).transpose("item", "class")
     return lost_classes(probability.values, observation, joint_labels(result))

@@ -10,7 +10,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation.model import one_against_rest
 from bayesfuse.parameters.partition import ALONE
@@ -47,7 +47,7 @@ def switching(
         central draw. By default, of the modes that draws are in, the most probable one: by the
         responses to known items, by raters who are better than chance (:func:`bf.priors.robust
         <bayesfuse.priors.robust>`), and by the number of its draws.
-    random_seed : ignored
+    random_seed : as in the other checks; nothing is drawn
         Not used, as nothing is drawn: all checks can be called alike.
 
     Returns
@@ -67,6 +67,7 @@ def switching(
     >>> print(bf.checks.switching(result).attrs["verdict"])
     Labels are not switched in 2 chains. Most raters give every class its own name.
     """
+    require_seed(random_seed)
     target = _target(result, reference)
     by_draw = _orders(_profiles(result), target)
     counted = (np.unique(chain, axis=0, return_counts=True) for chain in by_draw)

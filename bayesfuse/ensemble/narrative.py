@@ -188,15 +188,13 @@ def _sources(evidence: Evidence, n_known: int) -> str:
     """Return the groups of raters that share a source, and how their votes count."""
     if not evidence.groups:
         return ""
-    counted = "Votes of a group count as one."
+    counted = (
+        f"Votes of a group count as one with a probability of {min(evidence.grouped, 0.99):.0%}, "
+        "unless its raters share no source or agree because they are right more often than the "
+        "others; some known labels would decide."
+    )
     if n_known:
         counted = "The known labels correct the weight of each group."
-    elif evidence.grouped < 0.99:
-        counted = (
-            f"They share a source with a probability of {evidence.grouped:.0%}, or agree because "
-            "they are right more often than the others; labels are between the two, and some known "
-            "labels would decide."
-        )
     groups = "; ".join(f"[{listed(raters)}]" for raters in evidence.groups.values())
     return f"Groups of raters who do not err independently: {groups}. {counted}"
 
