@@ -27,8 +27,8 @@ class SweepKernels(NamedTuple):
 class Capabilities:
     """Properties of a factor on which fits and checks rely.
 
-    A class whose factors differ narrows its own in ``__init__``, by :func:`dataclasses.replace`. A
-    subclass that overrides a method in :data:`DESCRIBED` must declare its capabilities again.
+    A class whose factors differ narrows its own in ``__init__``, by ``dataclasses.replace``. A
+    subclass that overrides a method in ``DESCRIBED`` must declare its capabilities again.
 
     Examples
     --------
