@@ -11,6 +11,7 @@ import pymc as pm
 import pytensor
 from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
+from pytensor.link.vm import VMLinker
 from pytensor.tensor.variable import TensorVariable
 
 _lock = threading.Lock()
@@ -23,7 +24,8 @@ def without_compilation() -> Iterator[None]:
     """Compile PyTensor functions to Python; flags are global, so the last to leave resets them."""
     with _lock:
         if not _open_contexts:
-            mode = Mode(linker="vm", optimizer=None)  # rewriting takes longer than the values
+            # without rewriting, which takes longer than the values, and without looking for C
+            mode = Mode(linker=VMLinker(use_cloop=False, c_thunks=False), optimizer=None)
             flags = pytensor.config.change_flags(mode=mode, cxx="")
             flags.__enter__()
             _open_contexts.append(flags)
