@@ -69,9 +69,9 @@ class LatentGroup(LabelModel):
 
     Notes
     -----
-    That raters repeat a verdict more faithfully than others are right tells the group from the
-    rest: if all raters but those of a group are another group instead, the table is as probable,
-    with the verdicts of the group as the truth.
+    If all raters but those of a group are another group instead, and the verdicts of the group are
+    the truth, the responses are as probable. Only the prior, that raters repeat a verdict more
+    faithfully than others are right, tells the two apart.
 
     ``confusion``, ``sensitivity`` and ``specificity`` are with respect to the truth (eq. 8), as in
     every model; ``rater_confusion``, ``verdict_sensitivity`` and ``verdict_specificity`` with

@@ -47,8 +47,7 @@ def collapse(
     Parameters
     ----------
     result, model : as in :func:`bayesfuse.decode`
-    random_seed : as in the other checks; nothing is drawn
-        Not used, as nothing is drawn: all checks can be called alike.
+    random_seed : as in the other checks, so that all can be called alike; nothing is drawn
 
     Returns
     -------

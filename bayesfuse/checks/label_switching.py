@@ -47,8 +47,7 @@ def switching(
         central draw. By default, of the modes that draws are in, the most probable one: by the
         responses to known items, by raters who are better than chance (:func:`bf.priors.robust
         <bayesfuse.priors.robust>`), and by the number of its draws.
-    random_seed : as in the other checks; nothing is drawn
-        Not used, as nothing is drawn: all checks can be called alike.
+    random_seed : as in the other checks, so that all can be called alike; nothing is drawn
 
     Returns
     -------

@@ -11,7 +11,7 @@ from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.graph import as_graph
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.evidence import LEAST_WEIGHT, Evidence
+from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.members import (
     CHAIN,
@@ -26,6 +26,7 @@ from bayesfuse.ensemble.members import (
     ITEMS,
     KNOWN,
     LEAST_VOTES,
+    LEAST_WEIGHT,
     ONE_ACCURACY,
     OTHERS,
     RULES,

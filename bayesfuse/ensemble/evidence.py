@@ -18,6 +18,7 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences, previous_labels
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
+from bayesfuse.ensemble.members import LEAST_WEIGHT
 from bayesfuse.ensemble.order import UNKNOWN, OrderEvidence, measure_order
 from bayesfuse.ensemble.sources import measure_groups
 from bayesfuse.errors import CollapseWarning, ModelError, MomentsError, NoGroupsWarning
@@ -38,7 +39,6 @@ MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whet
 FEW_RATERS = 0.5
 """Weight of independent errors of up to three raters, who cannot show it."""
 
-LEAST_WEIGHT = 0.01  # of a side whose models are fitted
 ALONG_ERROR = MIN_NEIGHBOURS**-0.5  # of the correlation along spans, at most
 SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go on
 
@@ -121,7 +121,6 @@ def measure_dependence(
     if responses.per_item.max(initial=0) < 2:
         return Evidence()
     members: Mapping[str, list[Any]] = {}
-    grouped = 1.0
     with warnings.catch_warnings():
         # of defects of a result, which these fits are not
         for category in (CollapseWarning, NoGroupsWarning):

@@ -16,6 +16,8 @@ SPAN_VOTES, MANY_VOTES = 0.4, 0.5
 """Weights of vote shares beside models of independent errors, of people, of sequences, of rules, of
 spans, and an overconfident one."""
 
+LEAST_WEIGHT = 0.01  # of a side whose models are fitted
+
 TYPE_DRAWS = 250, 50  # draws of the variational fits of item types, of large tables at least
 
 KNOWN, BY_ITEM = ("gold",), ("gold", "covariates")

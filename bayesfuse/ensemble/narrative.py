@@ -189,9 +189,9 @@ def _sources(evidence: Evidence, n_known: int) -> str:
     if not evidence.groups:
         return ""
     counted = (
-        f"Votes of a group count as one with a probability of {min(evidence.grouped, 0.99):.0%}, "
-        "unless its raters share no source or agree because they are right more often than the "
-        "others; some known labels would decide."
+        f"Votes of a group count as one with a probability of {min(evidence.grouped, 0.99):.0%}: "
+        "its raters share a source, or agree because they are right more often than the others. "
+        "Some known labels would decide."
     )
     if n_known:
         counted = "The known labels correct the weight of each group."

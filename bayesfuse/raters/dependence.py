@@ -15,6 +15,8 @@ from bayesfuse.data.names import listed, unique_names
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, MomentsError
 from bayesfuse.moments import find_groups
+from bayesfuse.moments.pairs import class_moments
+from bayesfuse.moments.partition import PairMoments, fit_groups
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.factor import Integers
 from bayesfuse.parameters.partition import ALONE
@@ -105,12 +107,46 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence | np.ndarray | set | frozenset) and not isinstance(value, str)
 
 
+SHARED_ITEMS = 4.0  # prior items by which correlations of raters are shrunk towards zero
 ALIKE = 0.5  # two votes are near copies if they meet on more than this share of the items of either
 SURE = 3.0  # standard deviations above the agreement of independent, perfect sources
 ITEMS = 10_000  # a sample for the dispersion, so that negligible dependence does not count
 PAIRS, EXPECTED = 10.0, 2.0  # prior of the dispersion: the pairs that it is worth, and its mean
 BLOCK = 1 << 22  # pairs of votes that are compared at a time
 TINY = 1e-9  # keeps the shares of a class without items positive
+
+
+def correlated_clusters(responses: Responses) -> list[list[Any]]:
+    """Return clusters of raters whose labels are correlated, those first that explain most.
+
+    They are nodes of a tree of average linkage, ordered by how well covariances within and between
+    them are fitted, as by :func:`bayesfuse.moments.find_groups`. At least two raters are outside.
+    """
+    from scipy.cluster.hierarchy import linkage  # slow to import
+    from scipy.spatial.distance import squareform
+
+    try:
+        moments = class_moments(responses)
+    except MomentsError:
+        return []
+    n_raters, overlap = responses.n_raters, moments[0].overlap.values
+    covariance = sum(np.nan_to_num(by_class.covariance.values) for by_class in moments)
+    deviation = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).eps))
+    correlation = covariance / np.outer(deviation, deviation)
+    correlation *= overlap / (overlap + SHARED_ITEMS)
+    np.fill_diagonal(correlation, 1.0)
+    distance = squareform(1.0 - np.clip(correlation, -1.0, 1.0), checks=False)
+    nodes = [[rater] for rater in range(n_raters)]
+    for first, second in linkage(distance, "average")[:, :2].astype(int):
+        nodes.append(sorted(nodes[first] + nodes[second]))
+    clusters = [raters for raters in nodes[n_raters:] if len(raters) <= n_raters - 2]
+    pair, costs = PairMoments.of(responses), []
+    for raters in clusters:
+        group = np.arange(n_raters)
+        group[raters] = raters[0]
+        fitted = fit_groups(pair, np.unique(group, return_inverse=True)[1])
+        costs.append(fitted.error + fitted.cost.sum())
+    return [responses.raters[clusters[place]].tolist() for place in np.argsort(costs)]
 
 
 def columns(responses: Responses, shares: Array) -> Integers:
