@@ -9,6 +9,7 @@ import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from bayesfuse.data.names import listed
@@ -80,11 +81,13 @@ def plot_class_shares(shares: ClassShares | pd.DataFrame, *, axes: Any = None) -
         shared.set_title(ax, shared.escaped(name))
     shown = np.flatnonzero(rows.named)
     axes[0].set_yticks(rows.places[shown], [names[at] for at in shown], fontsize=shared.TEXT)
-    intervals, (dots, votes) = axes[0].collections, axes[0].lines[-2:]
-    marks = {"share": dots, "these items": intervals[1], "new items": intervals[0], "votes": votes}
     axes[-1].legend(
-        marks.values(),
-        marks,
+        handles=[
+            Line2D([], [], color=colour, marker="o", lw=0.0, label="share"),
+            Line2D([], [], color=colour, lw=2.0, alpha=0.6, label="these items"),
+            Line2D([], [], color=colour, lw=0.8, label="new items"),
+            Line2D([], [], color="0.4", marker="x", ms=5, lw=0.0, label="votes"),
+        ],
         loc="upper left",
         bbox_to_anchor=(1.02, 1.0),
         frameon=False,
