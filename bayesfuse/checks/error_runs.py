@@ -65,4 +65,4 @@ def error_runs(
     require_count("draws", draws, least=2)
     points = evenly_spaced_rows(result, model, observation, draws)
     shares = of_results.repeated_errors(observation, points, require_seed(random_seed))
-    return of_results.compare_repeats(*shares, labels.class_of_state is not None)
+    return of_results.compare_repeats(observation, *shares)

@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.sequences import previous_labels
+from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import PoorFitWarning, warn
 from bayesfuse.labels.chain import MarkovChain
 from bayesfuse.numerics.kernels import TINY, Array
@@ -55,7 +56,7 @@ def _share_repeated(
     return float((wrong[earlier] & wrong[later]).sum() / max(int(wrong[earlier].sum()), 1))
 
 
-def compare_repeats(observed: Array, replicated: Array, follows_types: bool) -> xr.Dataset:
+def compare_repeats(observation: ResponseModel, observed: Array, replicated: Array) -> xr.Dataset:
     """Return the shares by draw, and in the attributes their means, p-value and verdict."""
     share, expected = float(observed.mean()), float(replicated.mean())
     spread = max(float(np.hypot(observed.std(), replicated.std())), TINY)
@@ -68,13 +69,15 @@ def compare_repeats(observed: Array, replicated: Array, follows_types: bool) -> 
     )
     if not goes_on:
         text += "no evidence against the model."
-    elif follows_types:
+    elif observation.labels.class_of_state is not None:
         text += "errors go on, which is no further evidence on the classes in this model."
     else:
+        # chains of types do not know which tags may follow another
+        other = "sequential" if mark_spans(observation.responses.classes.tolist()) else "types"
         text += (
             "errors go on, and a chain of classes takes them for the truth. Do not trust its "
             "probabilities: use bf.fuse(responses, sequences=sequences), which weighs the order "
-            'by its use, or bayesfuse.models.HiddenMarkov(raters="types").'
+            f'by its use, or bayesfuse.models.HiddenMarkov(raters="{other}").'
         )
     return xr.Dataset(
         {"observed": ("draw", observed), "replicated": ("draw", replicated)},
@@ -101,8 +104,7 @@ def warn_of_repeated_errors(result: xr.DataTree, model: Any, observation: Any) -
     if not has_chain_of_classes(observation) or not observation.responses.is_unweighted:
         return
     points = evenly_spaced_rows(result, model, observation, DRAWS)
-    compared = compare_repeats(
-        *repeated_errors(observation, points, np.random.default_rng(0)), False
-    )
+    shares = repeated_errors(observation, points, np.random.default_rng(0))
+    compared = compare_repeats(observation, *shares)
     if compared.attrs["goes_on"]:
         warn(compared.attrs["verdict"], PoorFitWarning)

@@ -376,7 +376,7 @@ def test_spans_of_raters_who_miss_them_whole_are_calibrated():
         assert scores[f"{name}_low"] < scores[name] < scores[f"{name}_high"] + 1e-9
     raters = bf.rater_table(result, columns="all").sort_values("rater")
     assert_close(raters["span_recall"].to_numpy(), [0.4, 0.5, 0.6, 0.7], "recall", atol=0.08)
-    with pytest.warns(PoorFitWarning, match="errors go on"):
+    with pytest.warns(PoorFitWarning, match=r"errors go on.*HiddenMarkov\(raters=\"sequential\"\)"):
         plain = bf.find_map(HiddenMarkov(responses, sequences, raters="confusion"))
     doubt = [1 - bf.label_probabilities(each).max("class").values for each in (plain, result)]
     wrong = (bf.label_probabilities(result).idxmax("class").values != truth).sum()
