@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
         priors as priors,
         testing as testing,
     )
-    from bayesfuse.checks.scores import agreement as agreement
+    from bayesfuse.checks.agreement import agreement as agreement
     from bayesfuse.data.graph import Graph as Graph
     from bayesfuse.data.responses import Responses as Responses
     from bayesfuse.data.sequences import Sequences as Sequences

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         MarkovChain as MarkovChain,
         PlantedPotts as PlantedPotts,
         Potts as Potts,
+        Profiles as Profiles,
         StationaryMarkovChain as StationaryMarkovChain,
         TypeChain as TypeChain,
     )

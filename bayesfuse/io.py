@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from bayesfuse.numerics.lazy import imported, importer
 
 if TYPE_CHECKING:
+    from bayesfuse.data.label_sets import LabelSets as LabelSets
     from bayesfuse.data.partitions import Partitions as Partitions
     from bayesfuse.data.verdicts import read_verdicts as read_verdicts
     from bayesfuse.data.words import (

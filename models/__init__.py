@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bayesfuse.models.dawid_skene import DawidSkene as DawidSkene
     from bayesfuse.models.hmm import HiddenMarkov as HiddenMarkov
     from bayesfuse.models.item_types import ItemTypes as ItemTypes
+    from bayesfuse.models.label_profiles import LabelProfiles as LabelProfiles
     from bayesfuse.models.labelling_functions import LabellingFunctions as LabellingFunctions
     from bayesfuse.models.latent_group import LatentGroup as LatentGroup
     from bayesfuse.models.mrf import MarkovRandomField as MarkovRandomField

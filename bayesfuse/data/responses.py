@@ -16,6 +16,7 @@ from bayesfuse.data.class_names import respelled, with_class_names, with_spellin
 from bayesfuse.data.column_roles import assign_roles
 from bayesfuse.data.describing import as_text, summarise
 from bayesfuse.data.fingerprint import item_patterns
+from bayesfuse.data.label_sets import ReadsLabelSets
 from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.partitions import ReadsPartitions
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
@@ -27,7 +28,7 @@ __all__ = ["Responses"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Responses(ByItem, KnowsStatements, ReadsPartitions):
+class Responses(ByItem, KnowsStatements, ReadsPartitions, ReadsLabelSets):
     """Responses of imperfect raters to items, with the user's names.
 
     Rows are sorted by item, rater and label. Repeated responses of a rater to an item all count.

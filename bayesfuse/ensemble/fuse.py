@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from bayesfuse.data.graph import Graph
+from bayesfuse.data.label_sets import LabelSets
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table
 from bayesfuse.ensemble.candidates import choose
@@ -13,6 +14,7 @@ from bayesfuse.ensemble.diagnostics import check
 from bayesfuse.ensemble.evidence import Evidence, examine
 from bayesfuse.ensemble.fits import Session, approximate, run, seed_as_number
 from bayesfuse.ensemble.fused import Fused
+from bayesfuse.ensemble.fused_sets import fuse_sets
 from bayesfuse.ensemble.inputs import read
 from bayesfuse.ensemble.schedule import FITS, Progress, Schedule
 from bayesfuse.ensemble.weights import weigh
@@ -24,7 +26,7 @@ MINUTES = 3.0  # default of the time that fits may take
 
 @takes_seed
 def fuse(
-    responses: Table,
+    responses: Table | LabelSets,
     *,
     item: str = "item",
     rater: str = "rater",
@@ -53,7 +55,8 @@ def fuse(
         A DataFrame with a column ``rater`` or ``label``, or of another usual name such as
         ``worker`` or ``answer``, has one row per response. Any other table has one row per item
         (named by the column ``item``, else the index) and one column per rater; missing are NaN,
-        None, "", "NA", "skip", "ignore" and, among numbers, −1.
+        None, "", "NA", "skip", "ignore" and, among numbers, −1. Or several labels an item, of
+        :meth:`bayesfuse.Responses.from_label_sets`, without any of the other inputs.
     item, rater, label : str
         Columns of the DataFrame, as in :meth:`bayesfuse.Responses.from_long`.
     missing : {"error", "drop"}, default "error"
@@ -89,7 +92,8 @@ def fuse(
     Returns
     -------
     Fused
-        After an interruption, the average of the complete fits.
+        After an interruption, the average of the complete fits. For label sets, ``labels()`` gives
+        sets with the probability of each label and of the whole set.
 
     Raises
     ------
@@ -119,6 +123,11 @@ def fuse(
     schedule = Schedule(require_positive("minutes", minutes), checks)
     if draws is not None:
         require_count("draws", draws)
+    if isinstance(responses, LabelSets):
+        inputs_of_tables = {"sequences": sequences, "graph": graph, "groups": groups, "gold": gold}
+        inputs_of_tables |= {"covariates": covariates, "positive": positive, "ordered": ordered}
+        others = {name: value for name, value in inputs_of_tables.items() if value is not None}
+        return fuse_sets(responses, others, draws, random_seed, progressbar)
     columns: dict[str, Any] = {"item": item, "rater": rater, "label": label, "missing": missing}
     columns |= {"positive": positive, "normalise": normalise}
     structure: dict[str, Any] = {"sequences": sequences, "graph": graph}

@@ -19,6 +19,7 @@ from bayesfuse.errors import ModelError
 from bayesfuse.errors.messages import brief
 from bayesfuse.results.contents import class_names, one_of
 from bayesfuse.results.joint_labels import GROUP
+from bayesfuse.results.label_sets import SETS
 from bayesfuse.results.paths import spans
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import judges_raters, rater_table
@@ -202,7 +203,10 @@ def load(path: str | Path) -> xr.DataTree:
         ) from None
     if "headline" not in tree.attrs:
         return tree
-    fused = Fused(tree.to_dataset(), dict(tree.children))
+    kind = Fused
+    if SETS in tree.children:
+        from bayesfuse.ensemble.fused_sets import FusedSets as kind  # imports this module
+    fused = kind(tree.to_dataset(), dict(tree.children))
     fused.attrs |= {name: np.atleast_1d(fused.attrs[name]).tolist() for name in LISTS}
     return fused
 

@@ -154,6 +154,11 @@ def by_moments(observation: ResponseModel, priors: Priors, middle: LogParameters
     of all parameters.
     """
     table = observation.table
+    if observation.labels.capabilities.adds_states:
+        raise MomentsError(
+            "Moments need raters who answer the same items, which those of different labels do "
+            f"not. Got: {type(observation.labels).__name__}."
+        )
     gold = observation.table_gold
     prior = _prior(observation, priors, middle)
     rng = np.random.default_rng(0)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bayesfuse.labels.independent import Independent as Independent
     from bayesfuse.labels.planted import PlantedPotts as PlantedPotts
     from bayesfuse.labels.potts import Potts as Potts
+    from bayesfuse.labels.profiles import Profiles as Profiles
     from bayesfuse.labels.type_chain import TypeChain as TypeChain
 
 __all__ = sorted(imported(__name__))

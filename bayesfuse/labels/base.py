@@ -145,7 +145,8 @@ class LabelPrior(Factor):
 
         Priors with ``moves_labels`` take one Markov step from the ``previous`` labels (not in
         place); without these, labels are initialised from an approximation. Returns labels
-        (items,), −1 if all classes are impossible, or for merged items the number of copies that
+        (items,), −1 if all classes are impossible (with ``adds_states`` a class plus a hidden state
+        times the number of classes), or for merged items the number of copies that
         drew each class (items, classes).
         """
 

@@ -18,7 +18,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.parameters.contract import DRAWN
 from bayesfuse.parameters.dirichlet import DirichletMixture
 from bayesfuse.parameters.graded_rows import POSITION_GAP, PRIORS, GradedRows, even_positions
-from bayesfuse.parameters.pool import SMALLEST, Member, SharedMean
+from bayesfuse.parameters.pool import SMALLEST, MeansOfGroups, Member, SharedMean
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
 from bayesfuse.parameters.variables import LogRatio, dirichlet
 from bayesfuse.raters.confusion import Confusion, OneCoin
@@ -152,9 +152,17 @@ def pooled_raters(
 
 
 def shared_shares(
-    name: str, prior: Array, near: tuple[float, float], n_raters: int, dims: tuple[str, ...] = ()
+    name: str,
+    prior: Array,
+    near: tuple[float, float],
+    n_raters: int,
+    dims: tuple[str, ...] = (),
+    of: str = "rater",
 ) -> tuple[Any, SharedMean]:
-    """Register probabilities (raters, …) around a common one with a beta prior (…, 2)."""
+    """Register probabilities (raters, …) around a common one with a beta prior (…, 2).
+
+    ``of`` is the dimension of the rows, where these are not of raters.
+    """
     prior = np.asarray(prior)
     mean = pm.Beta(f"{name}_mean", prior[..., 0], prior[..., 1], dims=dims or None)
     concentration = pm.Gamma(f"{name}_concentration", *near, dims=dims or None)
@@ -162,7 +170,7 @@ def shared_shares(
         pt.alloc(pt.maximum(concentration * share, SMALLEST), n_raters, *prior.shape[:-1])
         for share in (mean, 1 - mean)
     ]
-    share = pm.Beta(name, *base, dims=("rater", *dims))
+    share = pm.Beta(name, *base, dims=(of, *dims))
     members = {"mean": Member(mean, PROBABILITY), "concentration": Member(concentration, DRAWN)}
     return share, SharedMean(name, members, prior, *near, n_raters)
 
@@ -183,6 +191,27 @@ def shared_rows(
     )
     members = {"mean": Member(mean, SIMPLEX), "concentration": Member(concentration, DRAWN)}
     return rows, SharedMean(name, members, prior, *near, n_raters)
+
+
+def grouped_rows(
+    name: str, prior: Array, near: tuple[float, float], n_rows: int, dims: tuple[str, str]
+) -> tuple[Any, MeansOfGroups]:
+    """Register rows in groups of ``n_rows`` around a mean of the group: (raters, classes, answers).
+
+    ``prior`` (groups, classes, answers) is that of the means; ``dims`` are of groups and classes.
+    """
+    mean = dirichlet(f"{name}_mean", prior, dims=(*dims, "answer"))
+    concentration = pm.Gamma(f"{name}_concentration", *near, dims=dims)
+    base = pt.repeat(pt.maximum(concentration[..., None] * mean, SMALLEST), n_rows, axis=0)
+    shape = (len(prior) * n_rows, *prior.shape[1:])
+    rows = pm.Dirichlet(
+        name,
+        pt.specify_shape(base, shape),
+        dims=("rater", dims[1], "answer"),
+        default_transform=LogRatio(np.repeat(prior, n_rows, axis=0)),
+    )
+    members = {"mean": Member(mean, SIMPLEX), "concentration": Member(concentration, DRAWN)}
+    return rows, MeansOfGroups(name, members, prior, *near, n_rows)
 
 
 def _require_one(prior: Any, *shapes: Mapping[str, int]) -> None:

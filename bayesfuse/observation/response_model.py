@@ -153,9 +153,15 @@ class ResponseModel(BoundTable):
         """Return the classes of drawn labels (items,): drawn given hidden states, or known."""
         by_state = self.labels.class_of_state
         if by_state is None:
-            return states
+            return self._without_states(states)
         drawn = invert(by_state.cumsum(axis=1)[states % len(by_state)], rng.random(len(states)))
         return np.where(states < 0, -1, np.where(gold >= 0, gold, drawn))
+
+    def _without_states(self, drawn: NDArray[Any]) -> NDArray[Any]:
+        """Return the classes of drawn labels, to which hidden states may be added."""
+        if not self.labels.capabilities.adds_states:
+            return drawn
+        return np.where(drawn < 0, drawn, drawn % self.table.n_classes)
 
     def conditional(self, rows: LogParameters, labels: NDArray[Any]) -> tuple[Array, Array]:
         """Return label probabilities given all other labels, and evidence by item, of ``table``."""
@@ -173,7 +179,9 @@ class ResponseModel(BoundTable):
     ) -> Counts:
         """Draw hidden variables of the channel, and count the entries that labels use."""
         channel, structure = self.channel_at(rows)
-        return self.counted(drawn, channel.sample_counts(self.tables(rows), drawn, structure, rng))
+        classes = self._without_states(drawn)
+        counts = channel.sample_counts(self.tables(rows), classes, structure, rng)
+        return self.counted(drawn, counts)
 
     def draw_counts(
         self,
@@ -197,8 +205,9 @@ class ResponseModel(BoundTable):
         rng: np.random.Generator,
     ) -> tuple[dict[str, Any], Counts]:
         """Draw the parameters that the channel draws itself given labels, and count entries."""
+        classes, at = self._without_states(drawn), self.channel_at(rows)
         sampled, rater_counts = self.raters.sample_assignments(
-            rows, self.tables(rows), drawn, priors, self.rater_structure, rng, self.channel_at(rows)
+            rows, self.tables(rows), classes, priors, self.rater_structure, rng, at
         )
         return sampled, self.counted(drawn, rater_counts)
 
@@ -257,7 +266,7 @@ class ResponseModel(BoundTable):
         if self.labels.class_of_state is not None:
             possible = possible @ self.labels.class_of_state.T
             return self.labels.simulate(tables, possible, structure, rng)
-        truth = self.labels.simulate(tables, possible, structure, rng)
+        truth = self._without_states(self.labels.simulate(tables, possible, structure, rng))
         truth = np.where(self.gold >= 0, self.gold, truth)
         if truth.min(initial=0) < 0:
             self.require_possible_at(rows)

@@ -48,6 +48,7 @@ class Capabilities:
     decodes_exactly: bool = True  # `decode` returns the most probable labels, not a local mode
     merges: bool = False  # items with the same responses can be merged
     separable: bool = False  # `part` takes out units: for blocks, partitions and batches
+    adds_states: bool = False  # draws are a class, plus a hidden state times the number of classes
     moves_labels: bool = False  # labels are drawn by Markov chain Monte Carlo, from previous ones
 
     # rater channels

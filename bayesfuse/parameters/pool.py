@@ -116,6 +116,30 @@ class SharedMean(Pool):
         return mean, concentration, prior, *scale, means, concentrations
 
 
+@dataclass(frozen=True)
+class MeansOfGroups(SharedMean):
+    r"""Rows in groups of ``n_raters``, :math:`\mathrm{Dir}(\kappa_g \mu_g)` around one mean each.
+
+    Arrays of the members, and ``mean_prior``, have the groups as first axis.
+    """
+
+    def draw(self, values, counts, rng):
+        rows = counts[self.parameter]
+        grouped = rows.reshape(-1, self.n_raters, *rows.shape[1:]).swapaxes(0, 1)
+        return super().draw(values, {self.parameter: grouped}, rng)
+
+    def prior(self, values):
+        return self._of_rows(super().prior(values))
+
+    def unpooled(self):
+        return self._of_rows(super().unpooled())
+
+    def _of_rows(self, grouped: Dirichlet) -> Dirichlet:
+        """Return the prior of all rows from one with axes (rows of a group, groups, …)."""
+        concentration = grouped.concentration.swapaxes(0, 1)
+        return Dirichlet(concentration.reshape(-1, *concentration.shape[2:]))
+
+
 ROUNDS, STRIDE = 5, 0.3  # Metropolis steps of the log trust in a sweep, and their size
 LOWEST = -600.0  # least log-odds of a class against the most probable one that weights tell apart
 

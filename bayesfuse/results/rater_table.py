@@ -33,6 +33,7 @@ from bayesfuse.results.contents import (
 )
 from bayesfuse.results.item_grades import class_values, require_ordered
 from bayesfuse.results.joint_labels import GROUP, stored
+from bayesfuse.results.label_sets import SETS, table_of_raters
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.schema import LABEL_POSTERIOR, ORDERED_CLASSES, SEQUENCE_PLACE
 from bayesfuse.results.span_tables import rater_spans
@@ -63,7 +64,8 @@ def rater_table(
         Of any model of raters, or an answer of :func:`bayesfuse.fuse`. A table as in
         :func:`bayesfuse.fuse` has no abilities, but coverage, overlaps and conflicts.
     by : mapping, Series or array, optional
-        Group of every item, as in :func:`class_shares`, each with rows of its own.
+        Group of every item, as in :func:`class_shares`, each with rows of its own. Of label sets,
+        "label": rows for every label; by default those over all labels.
     truth : optional
         Known labels of some items, as ``gold`` of :func:`bayesfuse.fuse`, which ``known_accuracy``
         counts and spans are compared with; items that are not in the table are left out. Default
@@ -129,6 +131,8 @@ def rater_table(
     require_choice("columns", columns, "main", "all")
     if not isinstance(result, xr.DataTree):
         return _without_model(read_table(result)[0], by, truth)
+    if SETS in result.children:
+        return table_of_raters(result, by, columns, ci_prob)
     if not judges_raters(result):
         raise ModelError(
             "The accuracy of raters needs models: vote shares have no parameters of raters. Got: "

@@ -26,6 +26,7 @@ def examples() -> dict[str, pm.Model]:
     people = bf.datasets.anesthesia()
     machines = bf.datasets.simulate_responses(np.arange(40) % 2, 5, 2, random_seed=1).responses
     votes = bf.Responses.from_matrix([[1, -1, 0], [1, 1, -1], [-1, -1, 0], [-1, 1, -1]])
+    pairs = {"item": [1, 1], "rater": ["a", "b"], "label": [["cat", "dog"], ["dog"]]}
     return {
         "dawid_skene": models.DawidSkene(people),
         "item_types": models.ItemTypes(people),
@@ -34,6 +35,7 @@ def examples() -> dict[str, pm.Model]:
             machines, bf.Sequences.from_lengths([20, 20]), raters="confusion"
         ),
         "markov_random_field": models.MarkovRandomField(machines, bf.Graph.grid((5, 8))),
+        "label_profiles": models.LabelProfiles(bf.Responses.from_label_sets(pairs)),
         "labelling_functions": models.LabellingFunctions(votes),
         "weighted_votes": models.WeightedVotes(people, {item: 1 for item in range(1, 21)}),
     }

@@ -1,0 +1,162 @@
+"""``bf.fuse`` of label sets: one answer for items that may have several labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import fill
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from bayesfuse.data.describing import as_columns, in_one_line
+from bayesfuse.data.label_sets import LabelSets
+from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
+from bayesfuse.ensemble.fits import seed_as_number
+from bayesfuse.ensemble.fused import WIDTH, Fused, bullet
+from bayesfuse.ensemble.narrative import word
+from bayesfuse.errors import ModelError
+from bayesfuse.inference.sample import sample
+from bayesfuse.models.label_profiles import LabelProfiles
+from bayesfuse.results.label_sets import SETS, summarize_sets, table_of_raters, table_of_sets
+
+DRAWS = 250  # of each of four chains
+CERTAIN = 0.95  # probability from which a headline counts a label as sure
+SHOWN = 5  # rows of the tables in the text
+
+
+class FusedSets(Fused):
+    """The answer of :func:`bayesfuse.fuse` for label sets, an :class:`xarray.DataTree`.
+
+    Group ``label_sets`` has the probability of every label (item, label) and of the set of an item;
+    the other groups are those of the result of :class:`bayesfuse.models.LabelProfiles`.
+    """
+
+    __slots__ = ()
+
+    def labels(self) -> pd.DataFrame:
+        """Return a table of the most probable labels of every item.
+
+        ``labels`` are those that are more probable than not, ``probability`` that this is the whole
+        set, and ``probability[label]`` that the item has this label.
+        """
+        return table_of_sets(self[SETS].dataset)
+
+    def probabilities(self) -> pd.DataFrame:
+        """Return label probabilities as a DataFrame, items in the index, labels in the columns."""
+        return self[SETS].dataset["probability"].to_pandas()
+
+    def raters(
+        self,
+        by: Any = None,
+        *,
+        columns: Literal["main", "all"] = "main",
+        ci_prob: float | None = None,
+    ) -> pd.DataFrame:
+        """Return the table of raters over all labels, or of every label with ``by="label"``."""
+        return table_of_raters(self, by, columns, ci_prob)
+
+    def predict(self, responses: Any, *, draws: int = 400, **places: Any) -> Any:
+        """Raise ModelError: label sets of new items are not predicted."""
+        raise ModelError(
+            "Label sets of new items are not predicted: call bf.fuse with the sets of all items. "
+            f"Got: {type(responses).__name__}."
+        )
+
+    def __repr__(self, level: Any = 0) -> Any:
+        return self.overview() if "headline" in self.attrs else super().__repr__(level)
+
+    def overview(self) -> str:
+        """Return the answer as text: labels, raters and checks."""
+        sets = self.labels().sort_values("probability", kind="stable").head(SHOWN)
+        rows = [
+            [in_one_line(str(item)), in_one_line(", ".join(map(str, labels)) or "none"), f"{p:.2f}"]
+            for item, labels, p in zip(
+                sets["item"], sets["labels"], sets["probability"], strict=True
+            )
+        ]
+        raters = self.raters()
+        abilities = ["accuracy", "sensitivity", "specificity"]
+        judged = [
+            [in_one_line(str(row.rater)), f"{row.responses:,}"]
+            + [f"{getattr(row, name):.2f}" for name in abilities]
+            for row in raters.itertuples()
+        ]
+        parts = [
+            fill(self.headline, WIDTH),
+            "Items with the least certain sets:",
+            as_columns(["item", "labels", "probability"], rows),
+            as_columns(["rater", "answers", *abilities], judged),
+            "\n".join(map(bullet, self.checks)),
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{self.overview()}</pre>"
+
+    def report(self, path: Any) -> Any:
+        """Raise ModelError: label sets have no page yet, but text."""
+        raise ModelError(
+            "Answers on label sets have no page: fused.overview() is their text, and "
+            f"fused.labels().to_csv(path) their table. Got: {str(path)!r}."
+        )
+
+
+def fuse_sets(
+    label_sets: LabelSets,
+    others: Mapping[str, Any],
+    draws: int | None,
+    random_seed: Any,
+    progressbar: bool,
+) -> FusedSets:
+    """Return the answer of :func:`bayesfuse.fuse` for label sets; ``others`` must be empty."""
+    if others:
+        raise ModelError(
+            "Label sets are fused as they are, because no model of this package joins them with "
+            f"other structure. Got: label sets and {', '.join(f'{name}=' for name in others)}."
+        )
+    seed = seed_as_number(random_seed)
+    model = LabelProfiles(label_sets)
+    result = sample(
+        model,
+        min(draws or DRAWS, DRAWS),
+        start="majority",
+        random_seed=seed,
+        progressbar=progressbar,
+        quiet=True,
+    )
+    groups: dict[str, Any] = {name: group.dataset for name, group in result.children.items()}
+    groups[SETS] = summarize_sets(result, label_sets.items, label_sets.labels)
+    fused = FusedSets.from_dict(groups)
+    checks = word(chain_findings(*label_precision(result)))
+    masi = label_sets.masi()
+    agreement = "" if np.isnan(masi) else f" Raters agree on sets by {masi:.2f} (MASI)."
+    fused.attrs = result.attrs | {
+        "models": ["label profiles"],
+        "weights": [1.0],
+        "random_seed": seed,
+        "headline": _headline(fused, label_sets) + agreement,
+        "checks": "\n".join(checks),
+        "advice": "",
+        "advice_calls": "",
+        "code": (
+            "# label_sets = bf.Responses.from_label_sets(frame, …)\n"
+            "model = bf.models.LabelProfiles(label_sets)\n"
+            f"result = bf.sample(model, {min(draws or DRAWS, DRAWS)}, start='majority', "
+            f"random_seed={seed})"
+        ),
+    }
+    return fused
+
+
+def _headline(fused: FusedSets, label_sets: LabelSets) -> str:
+    """Return the numbers of sure answers, and of sets that are expected to be right."""
+    probability = fused[SETS].dataset["probability"].values
+    sure = np.maximum(probability, 1.0 - probability)
+    right = float(fused[SETS].dataset["set_probability"].sum())
+    return (
+        f"{np.count_nonzero(sure >= CERTAIN):,} of {probability.size:,} labels "
+        f"({len(label_sets.items):,} items × {label_sets.n_labels:,}) are sure (probability "
+        f"{CERTAIN} or more), {(1.0 - sure).sum():.0f} are expected to be wrong; {right:.0f} whole "
+        "sets are expected to be right."
+    )

@@ -1,0 +1,105 @@
+"""Sets of labels in all forms of tables, and what a rater was not asked about."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesfuse as bf
+
+read = bf.Responses.from_label_sets
+
+
+def answers(sets):
+    """Return the answers as a mapping of (item, rater, label)."""
+    table, n_labels = sets.questions, sets.n_labels
+    return {
+        (
+            sets.items[question // n_labels],
+            sets.raters[rater // n_labels],
+            sets.labels[question % n_labels],
+        ): bool(label)
+        for question, rater, label in zip(table.item, table.rater, table.label, strict=True)
+    }
+
+
+LISTS = {"item": [1, 1, 2], "rater": ["a", "b", "a"], "label": [["x", "y"], ["y"], []]}
+
+
+def test_lists_text_columns_and_rows_are_the_same_sets():
+    expected = answers(read(LISTS))
+    assert expected[1, "a", "x"] and not expected[1, "b", "x"] and len(expected) == 6
+    text = pd.DataFrame(LISTS | {"label": ["y # x", "y", ""]})
+    assert answers(read(text, separator="#")) == expected
+    columns = pd.DataFrame(
+        {"task": [1, 1, 2], "worker": list("aba"), "x": [1, 0, 0], "y": [1, 1, 0]}
+    )
+    assert answers(read(columns)) == expected
+    rows = pd.DataFrame(
+        {"item": [1, 1, 1, 2], "rater": list("aaba"), "label": ["x", "y", "y", None]}
+    )
+    long = answers(read(rows))
+    assert long == {key: answer for key, answer in expected.items() if key[0] == 1}
+
+
+def test_a_label_that_a_rater_was_not_asked_about_is_missing():
+    asked = answers(read(LISTS, asked={"a": ["x"]}, labels=["x", "y"]))
+    assert asked == {
+        (1, "a", "x"): True,
+        (1, "a", "y"): True,  # given, so it was asked
+        (1, "b", "x"): False,
+        (1, "b", "y"): True,
+        (2, "a", "x"): False,
+    }
+    columns = pd.DataFrame({"item": [1, 2], "rater": ["a", "a"], "x": [1, np.nan], "y": [0, 1]})
+    assert (2, "a", "x") not in answers(read(columns))
+
+
+def test_order_of_the_labels_in_a_set_does_not_matter():
+    sets = ["x#y", "y#z", "x#z", "x", "y", "z"] * 20
+    turned = ["#".join(reversed(labels.split("#"))) for labels in sets]
+    frame = pd.DataFrame(
+        {"item": list(range(120)) * 2, "rater": ["a"] * 120 + ["b"] * 120, "label": sets + turned}
+    )
+    table = read(frame, separator="#")
+    assert table.masi() == 1.0 and table.questions.agreement() == 1.0
+    measures, _ = bf.agreement(table, random_seed=1)
+    assert (measures.query("measure == 'agreement'")["value"] == 1.0).all()
+
+
+def test_masi_weighs_the_jaccard_index():
+    cells = [["x", "y"], ["y"], ["x", "y"], ["y", "z"], ["x"], ["y"], [], []]
+    frame = {"item": [1, 1, 2, 2, 3, 3, 4, 4], "rater": list("abababab"), "label": cells}
+    expected = np.mean([1 / 2 * 2 / 3, 1 / 3 * 1 / 3, 0.0, 1.0])
+    assert read(frame).masi() == pytest.approx(expected)
+    assert np.isnan(read({"item": [1], "rater": ["a"], "label": [["x"]]}).masi())
+
+
+def test_agreement_is_that_of_single_labels_by_label():
+    frame = pd.DataFrame(
+        {"item": [1, 1, 2, 2, 3, 3], "rater": list("ababab"), "x": [1, 1, 0, 1, 1, 1], "y": [0] * 6}
+    )
+    measures, pairs = bf.agreement(read(frame), random_seed=1)
+    alone, _ = bf.agreement(
+        bf.Responses.from_long(frame.rename(columns={"x": "label"})[["item", "rater", "label"]]),
+        random_seed=1,
+    )
+    of_label = measures.query("group == 'x'").set_index("measure")["value"]
+    assert of_label["agreement"] == alone.set_index("measure")["value"]["agreement"]
+    assert measures["measure"].iloc[0] == "MASI" and pairs["group"].unique().tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "settings", "message"),
+    [
+        ({"item": [1], "rater": ["a"], "x": [2]}, {}, "entries 0 and 1"),
+        ({"item": [1], "rater": ["a"]}, {}, "entries 0 and 1"),
+        ({"rater": ["a"], "label": ["x"]}, {}, "column of items"),
+        (LISTS, {"labels": ["x"]}, "among labels="),
+        (LISTS, {"asked": {"c": ["x"]}}, "no rater or no label"),
+        (LISTS, {"asked": {"a": ["q"]}}, "no rater or no label"),
+        ([[1, 2]], {}, "columns of items and raters"),
+    ],
+)
+def test_errors_state_the_rule(frame, settings, message):
+    with pytest.raises(bf.errors.ResponsesError, match=message):
+        read(frame, **settings)
