@@ -83,6 +83,8 @@ KNOWN = {
 }
 
 FIT = {
+    "--costs FILE": "costs of labels: a row for every true class, named in the first column, and a "
+    "column for every label and for reject; the labels are then those of least expected cost",
     "--ask N": "choose N items at random to label next, for --gold",
     "--ask-file FILE.csv": "file of these items, with a column label to fill in (NAME-ask.csv)",
     "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items: a "

@@ -30,8 +30,9 @@ from bayesfuse.command_line.outputs import (
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
+from bayesfuse.decisions.best_labels import read_costs
 from bayesfuse.ensemble.advice import table_advice
-from bayesfuse.ensemble.fused import WIDTH, bullet
+from bayesfuse.ensemble.fused import WIDTH, bullet, cost_sentence
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plans
 from bayesfuse.numerics.threads import Interruption, TimeIsUp, deadline, hold
@@ -52,7 +53,9 @@ ANSWER = "bayesfuse: interrupted; what is complete will be written"  # at once, 
 
 def fit(arguments: argparse.Namespace, tables: Tables) -> int:
     """Average several models, or fit one; write the requested files, and print a report."""
-    groups = tables.groups
+    groups, costs = tables.groups, arguments.costs
+    if costs is not None:  # refused before the fit, which may take long
+        costs = read_costs(costs, tables.responses.classes)
     model = None if arguments.model is None else _model(arguments, tables)
     # stdout may hold the labels
     show = (
@@ -72,19 +75,21 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
 
         def print_report(_: Path) -> None:
             if model is None:
-                show(result.overview())
+                show(result.overview(costs))
             else:
                 show(f"{fill(tables.read, WIDTH)}\n")
                 if early:
                     show("Interrupted: fewer draws than asked, and no predictive checks.\n")
                 show(report(model, result, None if arguments.no_checks or early else schedule))
+                if costs is not None:
+                    show(fill(cost_sentence(result, costs), WIDTH))
             if groups is not None:
                 show(f"\n{bf.class_shares(result, groups, random_seed=0)}")
             if note:
                 show(note)
 
         picture = None if interruption.requested else arguments.picture
-        labels = partial(write_labels, result, model, tables)
+        labels = partial(write_labels, result, model, tables, costs)
         steps = [
             Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),

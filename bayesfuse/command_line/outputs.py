@@ -18,6 +18,7 @@ from bayesfuse.command_line.files import STDOUT
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.tags import mark_spans
+from bayesfuse.decisions.best_labels import Costs
 from bayesfuse.ensemble.diagnostics import check_model
 from bayesfuse.ensemble.fused import WIDTH, best_and_worst, bullet, in_columns
 from bayesfuse.ensemble.inputs import Inputs
@@ -50,9 +51,12 @@ def write_labels(
     result: xr.DataTree,
     model: bf.build.LabelModel | None,
     tables: Tables,
+    costs: Costs | None,
     path: Path,
 ) -> None:
     """Write the most probable label of every item, its probability, and those of all classes.
+
+    With costs, the labels are those of least expected cost.
 
     Columns that are in the table of responses, too, have the same names.
 
@@ -67,11 +71,15 @@ def write_labels(
     if places is not None:
         columns |= {name: places[name].to_numpy() for name in places}
     if isinstance(result, bf.Fused):
-        columns |= {name: column.to_numpy() for name, column in result.labels().items()}
+        columns |= {name: column.to_numpy() for name, column in result.labels(costs).items()}
         settings["float_format"] = "%.6g"
     else:
         columns["label"] = classes[probability.values.argmax(axis=1)]
         columns["probability"] = probability.values.max(axis=1)
+        if costs is not None:
+            best = bf.decisions.best_labels(result, costs)
+            columns |= {name: best[name].values for name in ("label", "cost")}
+            columns.pop("probability")  # of another label
         if places is not None:
             columns["path"] = bf.decode(result, model).values
     for name, column in zip(classes, probability.values.T, strict=True):

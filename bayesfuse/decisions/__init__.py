@@ -5,6 +5,7 @@ another model, for arguments out of range or of other raters, and for tables of 
 are named.
 """
 
+from bayesfuse.decisions.best_labels import best_labels
 from bayesfuse.decisions.error_traits import error_traits
 from bayesfuse.decisions.labels_needed import labels_needed
 from bayesfuse.decisions.next_items import accept_labels, errors_after, next_items
@@ -17,6 +18,7 @@ from bayesfuse.results.item_grades import item_grades
 
 __all__ = [
     "accept_labels",
+    "best_labels",
     "difficulty",
     "error_traits",
     "errors_after",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.decisions.best_labels import interval_of_costs, read_costs, require_items
 from bayesfuse.decisions.ranks import interval_of_errors
 from bayesfuse.errors import (
     ModelError,
@@ -82,9 +84,12 @@ def next_items(
 
 
 def accept_labels(
-    result: xr.DataTree, error: float = 0.02, *, ci_prob: float | None = None
+    result: xr.DataTree, error: float = 0.02, *, costs: Any = None, ci_prob: float | None = None
 ) -> xr.Dataset:
     """Choose the labels to accept as they are, so that at most a share of them is wrong.
+
+    With costs, labels are those of :func:`best_labels`, and ``error`` is the largest expected cost
+    of an accepted label; items that are better rejected are not accepted.
 
     The most certain labels are accepted as long as the expected share of wrong ones among them is
     at most ``error`` (El-Yaniv & Wiener 2010, JMLR 11). Known labels do not count.
@@ -92,7 +97,8 @@ def accept_labels(
     Parameters
     ----------
     result : DataTree with label probabilities, such as that of ``bf.fuse``
-    error : float, default 0.02: largest expected share of wrong labels
+    error : float, default 0.02: largest expected share of wrong labels, or mean cost
+    costs : optional, as in :func:`best_labels`
     ci_prob : probability of the equal-tailed interval, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
@@ -100,9 +106,10 @@ def accept_labels(
     Dataset
         ``accepted`` by item (also if known); ``items``, the number of accepted labels that were not
         known, and ``coverage``, their share of all unknown ones; ``expected``, ``low`` and
-        ``high``, the share of wrong labels among them (NaN if none). By ``order``, from the most to
-        the least certain unknown item: ``item_of_order``, and ``risk``, the expected share of wrong
-        labels up to there. The attribute ``method`` is as in :func:`expected_errors`.
+        ``high``, the share of wrong labels among them, or their mean cost (NaN if none). By
+        ``order``, from the most to the least certain unknown item (or by cost, without those to
+        reject): ``item_of_order``, and ``risk``, the expected share of wrong labels or mean cost up
+        to there. The attribute ``method``, without costs, is as in :func:`expected_errors`.
 
     Examples
     --------
@@ -112,20 +119,65 @@ def accept_labels(
     >>> bool(bf.decisions.accept_labels(result, error=0.02)["expected"] <= 0.02)
     True
     """
-    limit = require_number("error", error, most=1.0)
+    limit = require_number("error", error, most=1.0 if costs is None else math.inf)
     labels, wrong, unknown = _uncertain(result)
-    _require_independent_items(result)
+    require_items(result)
+    if costs is not None:
+        return _accepted_by_cost(result, labels, np.sort(unknown), costs, limit, tails(ci_prob))
     order = np.sort(unknown)
     order = order[np.argsort(wrong[order], kind="stable")]
     risk = wrong[order].cumsum() / np.arange(1, len(order) + 1)
-    size = int(np.searchsorted(risk, limit + 1e-12, side="right"))  # risk never falls
+    size = _n_accepted(risk, limit)
     taken = order[:size]
     drawn = joint_labels(result)
     drawn = None if drawn is None else drawn[:, taken]
     low, high, method = interval_of_errors(labels.values[taken], drawn, tails(ci_prob))
+    return _acceptance(labels, order, risk, size, (low, high)).assign_attrs(method=method)
+
+
+def _accepted_by_cost(
+    result: xr.DataTree,
+    labels: xr.DataArray,
+    unknown: NDArray[np.int64],
+    costs: Any,
+    limit: float,
+    ends: tuple[float, float],
+) -> xr.Dataset:
+    """Return the labels to accept by their expected costs, the least first."""
+    table = read_costs(costs, labels["class"].values)
+    by_label = labels.values @ table.cost
+    chosen = by_label.argmin(axis=1)
+    cost = by_label[np.arange(len(chosen)), chosen]
+    order = unknown[np.argsort(cost[unknown], kind="stable")]
+    if table.rejects:
+        order = order[chosen[order] < len(table.labels) - 1]
+    mean_cost = cost[order].cumsum() / np.arange(1, len(order) + 1)
+    size = _n_accepted(mean_cost, limit)
+    is_taken = np.isin(np.arange(len(cost)), order[:size])
+    totals = interval_of_costs(result, labels, table.cost[:, chosen] * is_taken, ends)
+    accepted = _acceptance(labels, order, mean_cost, size, totals)
+    accepted["coverage"] = size / max(len(unknown), 1)
+    rejected = np.isin(np.arange(len(cost)), np.setdiff1d(unknown, order[:size]))
+    return accepted.assign(accepted=("item", ~rejected))
+
+
+def _n_accepted(risk: NDArray[Any], limit: float) -> int:
+    """Return how many labels have at most this mean risk, which never falls."""
+    return int(np.searchsorted(risk, limit + 1e-12, side="right"))
+
+
+def _acceptance(
+    labels: xr.DataArray,
+    order: NDArray[np.int64],
+    risk: NDArray[Any],
+    size: int,
+    ends: tuple[float, float],
+) -> xr.Dataset:
+    """Return the first items in an order as accepted, with the interval of their total risk."""
+    low, high = ends
     return xr.Dataset(
         {
-            "accepted": ("item", ~np.isin(np.arange(len(wrong)), order[size:])),
+            "accepted": ("item", ~np.isin(np.arange(len(labels)), order[size:])),
             "items": size,
             "coverage": size / max(len(order), 1),
             "expected": float(risk[size - 1]) if size else np.nan,
@@ -135,7 +187,6 @@ def accept_labels(
             "risk": ("order", risk),
         },
         {"item": labels["item"].values},
-        {"method": method},
     )
 
 
@@ -179,7 +230,7 @@ def errors_after(
     for size in more:
         require_count("sizes", size, 0)
     labels, error, order = _uncertain(result)
-    _require_independent_items(result)
+    require_items(result)
     drawn = joint_labels(result)
     drawn = independent(labels, SAMPLES, rng) if drawn is None else drawn
     wrong = drawn != labels.values.argmax(axis=1)
@@ -204,12 +255,3 @@ def _uncertain(result: xr.DataTree) -> tuple[xr.DataArray, NDArray[Any], NDArray
     error = 1.0 - labels.values.max(axis=1)
     unknown = np.flatnonzero(known_classes(result, len(error)) < 0)
     return labels, error, unknown[np.argsort(-error[unknown], kind="stable")]
-
-
-def _require_independent_items(result: xr.DataTree) -> None:
-    """Raise ModelError for a result of a table of counts."""
-    if "multiplicity" in constants(result):
-        raise ModelError(
-            "Items are labelled one by one: use the table with one row per response, "
-            "responses.expand(). Got: a result of a table of counts."
-        )

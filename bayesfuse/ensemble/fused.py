@@ -13,6 +13,7 @@ import xarray as xr
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
+from bayesfuse.decisions.best_labels import best_labels
 from bayesfuse.ensemble.average import predicted
 from bayesfuse.ensemble.page import as_cell, as_page
 from bayesfuse.errors import ModelError
@@ -54,9 +55,11 @@ class Fused(xr.DataTree):
 
     __slots__ = ()
 
-    def labels(self) -> pd.DataFrame:
-        """Return a table of the most probable label of every item.
+    def labels(self, costs: Any = None) -> pd.DataFrame:
+        """Return a table of the most probable label of every item, or of that of least cost.
 
+        With ``costs``, as in :func:`bayesfuse.decisions.best_labels`, ``label`` may be "reject",
+        ``probability`` is that of the label (missing if rejected), and ``cost`` its expected cost.
         ``difficulty`` is the probability that two raters who look at the item disagree, missing if
         no model estimates it.
         """
@@ -64,7 +67,7 @@ class Fused(xr.DataTree):
         values = probability.values
         classes = np.asarray(class_names(self), dtype=object)
         hard = "difficulty" in self.children
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "item": probability["item"].values,
                 "label": classes[values.argmax(axis=1)],
@@ -72,6 +75,15 @@ class Fused(xr.DataTree):
                 "difficulty": self["difficulty"]["disagreement"].values if hard else np.nan,
             }
         ).infer_objects()
+        if costs is None:
+            return table
+        best = best_labels(self, costs)
+        is_label = best["label"].values[:, None] == classes  # a rejected item has none
+        of_label = np.where(is_label, values, 0.0).sum(axis=1)
+        of_label = np.where(is_label.any(axis=1), of_label, np.nan)
+        table = table.assign(label=best["label"].values, probability=of_label).infer_objects()
+        table.insert(3, "cost", best["cost"].values)
+        return table
 
     def probabilities(self) -> pd.DataFrame:
         """Return label probabilities as a DataFrame, items in the index, classes in the columns."""
@@ -137,10 +149,14 @@ class Fused(xr.DataTree):
             return str(super()._repr_html_())
         return as_cell(self, _sections(self))
 
-    def overview(self) -> str:
-        """Return the answer as text: labels, raters, models, checks and advice."""
+    def overview(self, costs: Any = None) -> str:
+        """Return the answer as text: labels, raters, models, checks and advice.
+
+        With ``costs``, as in :func:`bayesfuse.decisions.best_labels`, their sum comes first.
+        """
         self._text("headline")
-        return as_text(self)
+        text = as_text(self)
+        return text if costs is None else f"{fill(cost_sentence(self, costs), WIDTH)}\n\n{text}"
 
     def report(self, path: str | Path) -> Path:
         """Write the answer as one HTML page (``path``, overwritten) that needs no other file."""
@@ -161,6 +177,17 @@ class Fused(xr.DataTree):
                 f"none. Got: attributes {sorted(map(str, self.attrs))}."
             )
         return str(self.attrs[name])
+
+
+def cost_sentence(answer: xr.DataTree, costs: Any) -> str:
+    """Return a sentence on the expected cost of the labels of least cost."""
+    best = best_labels(answer, costs)
+    rejected = f", with {int(best['rejected']):,} of {best.sizes['item']:,} items rejected"
+    return (
+        f"The expected cost of the labels of least cost is {float(best['expected']):.4g} "
+        f"({coverage():.0%} interval {float(best['low']):.4g} to {float(best['high']):.4g})"
+        f"{rejected if best['rejected'] else ''}."
+    )
 
 
 def load(path: str | Path) -> xr.DataTree:

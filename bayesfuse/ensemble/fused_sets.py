@@ -34,12 +34,13 @@ class FusedSets(Fused):
 
     __slots__ = ()
 
-    def labels(self) -> pd.DataFrame:
+    def labels(self, costs: Any = None) -> pd.DataFrame:
         """Return a table of the most probable labels of every item.
 
         ``labels`` are those that are more probable than not, ``probability`` that this is the whole
         set, and ``probability[label]`` that the item has this label.
         """
+        _refuse_costs(costs)
         return table_of_sets(self[SETS].dataset)
 
     def probabilities(self) -> pd.DataFrame:
@@ -66,8 +67,9 @@ class FusedSets(Fused):
     def __repr__(self, level: Any = 0) -> Any:
         return self.overview() if "headline" in self.attrs else super().__repr__(level)
 
-    def overview(self) -> str:
+    def overview(self, costs: Any = None) -> str:
         """Return the answer as text: labels, raters and checks."""
+        _refuse_costs(costs)
         sets = self.labels().sort_values("probability", kind="stable").head(SHOWN)
         rows = [
             [in_one_line(str(item)), in_one_line(", ".join(map(str, labels)) or "none"), f"{p:.2f}"]
@@ -99,6 +101,14 @@ class FusedSets(Fused):
         raise ModelError(
             "Answers on label sets have no page: fused.overview() is their text, and "
             f"fused.labels().to_csv(path) their table. Got: {str(path)!r}."
+        )
+
+
+def _refuse_costs(costs: Any) -> None:
+    if costs is not None:
+        raise ModelError(
+            "Costs are of the labels of items that have one: bf.decisions.best_labels takes those "
+            'of the answers "no" and "yes" to every question. Got: costs= of label sets.'
         )
 
 

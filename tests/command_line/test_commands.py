@@ -362,3 +362,20 @@ def test_too_little_time_gives_a_warning(folder, capsys, monkeypatch, time):
 def test_impossible_requests_fail_before_fitting(folder, no_sampling, capsys, arguments, word):
     fails(capsys, main([*FILMS, *arguments]), word)
     assert {path.name for path in folder.iterdir()} == {"films.csv"}
+
+
+@pytest.mark.slow
+def test_labels_of_least_cost_are_written(folder, capsys):
+    Path("costs.csv").write_text(",bad,good,reject\nbad,0,9,1\ngood,1,0,1\n")
+    assert fit("--costs", "costs.csv", "--no-checks", "--draws", "5", "--chains", "1") == 0
+    labels = pd.read_csv("result-labels.csv")
+    best = bf.decisions.best_labels(tables(), "costs.csv")
+    assert labels["verdict"].tolist() == best["label"].values.tolist()
+    assert labels["cost"].sum() == pytest.approx(float(best["expected"]))
+    assert f"cost is {float(best['expected']):.4g}" in capsys.readouterr().out
+
+
+def test_costs_are_refused_before_the_fit(folder, capsys, no_sampling):
+    Path("costs.csv").write_text(",bad\nbad,0\n")
+    fails(capsys, fit("--costs", "costs.csv"), "row for every class")
+    fails(capsys, fit("--costs", "none.csv"), "cannot read none.csv")
