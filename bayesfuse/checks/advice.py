@@ -56,7 +56,7 @@ def on_repeats(responses: Responses) -> list[Advice]:
     """Return advice on repeated responses of a rater to an item."""
     pair = responses.item.astype(np.int64) * responses.n_raters + responses.rater
     n_pairs = len(pd.unique(pair))  # hashes, where NumPy sorts
-    if not (again := len(pair) - n_pairs):
+    if not (again := len(pair) - n_pairs) or responses.is_of_votes:
         return []
     other = len(pd.unique(pair * responses.n_classes + responses.label)) - n_pairs
     return [

@@ -37,6 +37,8 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
         f"{n_rows:,} responses to {items} by {responses.n_raters:,} raters, "
         f"{responses.n_classes:,} classes"
     )
+    if responses.is_of_votes:
+        title = f"{n_rows:,} votes on {items}, {responses.n_classes:,} classes"
     totals = np.bincount(responses.label, weight, minlength=responses.n_classes).astype(np.int64)
     pairs = zip(responses.classes, totals, strict=True)
     used = [f"{in_one_line(name)} ({n:,})" for name, n in pairs]

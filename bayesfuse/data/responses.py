@@ -18,17 +18,21 @@ from bayesfuse.data.describing import as_text, summarise
 from bayesfuse.data.fingerprint import item_patterns
 from bayesfuse.data.label_sets import ReadsLabelSets
 from bayesfuse.data.names import smallest_integer
+from bayesfuse.data.partial_answers import ReadsPartialAnswers
 from bayesfuse.data.partitions import ReadsPartitions
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.data.silence import ByItem, Silence, rows_of
 from bayesfuse.data.statements import KnowsStatements, Statements, table_of
+from bayesfuse.data.vote_counts import ReadsVotes
 from bayesfuse.errors import ModelError, ResponsesError, require_kind
 
 __all__ = ["Responses"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Responses(ByItem, KnowsStatements, ReadsPartitions, ReadsLabelSets):
+class Responses(
+    ByItem, KnowsStatements, ReadsPartitions, ReadsLabelSets, ReadsVotes, ReadsPartialAnswers
+):
     """Responses of imperfect raters to items, with the user's names.
 
     Rows are sorted by item, rater and label. Repeated responses of a rater to an item all count.

@@ -38,6 +38,7 @@ from bayesfuse.data.headings import without_headings
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.vote_counts import refuse_counts
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.errors.messages import brief
 
@@ -93,6 +94,7 @@ def read_table(
     code = ["# frame is your table, as read by pandas"]
     frame = _as_frame(source)
     if not isinstance(frame, pd.DataFrame):
+        refuse_counts(frame)
         table = Responses.from_matrix(frame, **naming)
         code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
         return table, wide(table, frame, "numbered from 0"), "\n".join(code)
@@ -106,6 +108,7 @@ def read_table(
         if roles.item is not None:
             frame = frame.set_index(roles.item)
             code.append(f"frame = frame.set_index({roles.item!r})")
+        refuse_counts(frame)
         table, words = read_wide(frame, item_source, naming, code)
     return table, words + note, "\n".join(code)
 
@@ -290,7 +293,8 @@ def require_few_classes(table: Responses) -> None:
     if table.n_responses >= MIN_RESPONSES and 2 * alone > table.n_responses:
         raise ResponsesError(
             "Labels must be few classes, shared by responses: round measurements or cut them into "
-            f"classes (pd.cut). Got: {alone:,} labels of one response among {table.n_responses:,}."
+            "classes (pd.cut), and read counts of votes by bf.Responses.from_votes. Got: "
+            f"{alone:,} labels of one response among {table.n_responses:,}."
         )
 
 

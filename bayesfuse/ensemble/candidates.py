@@ -188,6 +188,10 @@ def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
     graded = [GRADED] if inputs.graded and n_classes > 2 else []
     # with two classes, none competes with another
     dependent = [*(ITEMS[:3] if n_classes == 2 else ITEMS), *graded]
+    if inputs.responses.is_of_votes:
+        # of voters without names, no rater can have a row of their own on clean items
+        crowd = [candidate for candidate in dependent if not candidate.options.get("clean")]
+        return [Side(1.0, crowd)]
     of_groups = replace(GROUPS, votes=FEW_VOTES)
     share, grouped = evidence.independence, 0.0
     alone = evidence if evidence.ungrouped is None else evidence.ungrouped

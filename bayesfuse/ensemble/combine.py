@@ -131,7 +131,8 @@ def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
 
 def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
     """Return a finding on the weight of models of independent errors, if both kinds may be used."""
-    if fits.inputs.has_order or len(fits.complete) < 2:
+    has_sides = not fits.inputs.has_order and not fits.inputs.responses.is_of_votes
+    if not has_sides or len(fits.complete) < 2:
         return []
     if np.isnan(evidence.correlation):
         unknown = Finding("unknown dependence", {"independence": evidence.independence})

@@ -60,7 +60,9 @@ def check_model(
     result: xr.DataTree, model: pm.Model, inputs: Inputs, seed: int, schedule: Schedule
 ) -> list[Finding]:
     """Return the verdicts of the checks of a model for which there is time."""
-    checks: list[Any] = [item_difficulty, conditional_dependence]
+    checks: list[Any] = [item_difficulty]
+    if not inputs.responses.is_of_votes:  # which has no pairs of raters
+        checks.append(conditional_dependence)
     if inputs.sequences is not None and "sequences" in observed(model)[1].labels.needs:
         checks.insert(0, runs)
     elif inputs.graph is not None:

@@ -125,15 +125,19 @@ def read(
     groups = structure["groups"]
     has_groups = groups is not None and not isinstance(groups, str)  # may name the copies
     copies = not has_groups and not are_labelling_functions(responses)
-    responses, repeats = collapse_repeats(responses, copies=copies)
-    if len(repeats):
-        calls += f"\nresponses, repeats = bf.checks.collapse_repeats(responses, copies={copies})"
+    repeated: list[str] = []
+    if not responses.is_of_votes:  # voters may be as many as votes
+        responses, repeats = collapse_repeats(responses, copies=copies)
+        repeated = in_words(repeats)
+        if len(repeats):
+            call = f"bf.checks.collapse_repeats(responses, copies={copies})"
+            calls += f"\nresponses, repeats = {call}"
     inputs = Inputs(responses, **structure, gold=gold, ordered=ordered, read=how, calls=calls)
     inputs = _with_checked_structure(inputs)
     limits: list[str] = []
-    if not inputs.has_order:
+    if not inputs.has_order and not responses.is_of_votes:
         limits += identifiability(responses, gold, inputs.user_groups).problems
-    inputs = replace(mend_tags(inputs), limits=[*limits, *in_words(repeats)])
+    inputs = replace(mend_tags(inputs), limits=[*limits, *repeated])
     return hold_out_gold(inputs, require_number("gold_error", gold_error, most=0.5))
 
 

@@ -15,6 +15,7 @@ from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.data.tags import mark_spans
+from bayesfuse.data.vote_counts import VOTERS
 from bayesfuse.errors import ModelError, require_choice
 from bayesfuse.results.abilities import (
     abilities,
@@ -133,6 +134,12 @@ def rater_table(
         return _without_model(read_table(result)[0], by, truth)
     if SETS in result.children:
         return table_of_raters(result, by, columns, ci_prob)
+    if is_of_votes(result):
+        raise ModelError(
+            "Raters of counts of votes are unknown, so they are not judged; tables with a row per "
+            "response (bf.Responses.from_long) name them. Got: a result of "
+            "bf.Responses.from_votes."
+        )
     if not judges_raters(result):
         raise ModelError(
             "The accuracy of raters needs models: vote shares have no parameters of raters. Got: "
@@ -154,7 +161,13 @@ def rater_table(
 def judges_raters(result: xr.DataTree) -> bool:
     """Return whether raters can be judged, which vote shares alone cannot."""
     is_vote_shares = result.attrs.get("models") == [VOTES]
-    return not is_vote_shares or "known_labels" in result.children
+    has_raters = not is_vote_shares or "known_labels" in result.children
+    return has_raters and not is_of_votes(result)
+
+
+def is_of_votes(result: xr.DataTree) -> bool:
+    """Return whether a result is of counts of votes, whose raters are unknown."""
+    return "rater" in (known := constants(result)) and known["rater"].values.tolist() == [VOTERS]
 
 
 def _by_group(

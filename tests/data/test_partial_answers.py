@@ -1,0 +1,81 @@
+"""Answers of several classes: reading, and label probabilities against enumeration."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import bayesfuse as bf
+
+FRAME = {
+    "item": [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6],
+    "rater": ["x", "y"] * 6,
+    "label": ["A|B", "C", "not A", "B", "A", "not B|C", "C", "C", ["B", "C"], "B", "A", "A|C"],
+}
+ALLOWED = ["AB", "C", "BC", "B", "A", "A", "C", "C", "BC", "B", "A", "AC"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return bf.Responses.from_partial_answers(FRAME)
+
+
+def likelihood(confusion):
+    """Return p(answers | class), the rows of a rater summed over the classes that are allowed."""
+    weight = np.ones((6, 3))
+    for row, allowed in enumerate(ALLOWED):
+        columns = ["ABC".index(name) for name in allowed]
+        weight[row // 2] *= confusion[row % 2][:, columns].sum(axis=1)
+    return weight
+
+
+def test_answers_of_one_class_are_labels_and_others_statements(table):
+    labels = table.classes[table.label].tolist()
+    assert labels == [name for name in ALLOWED if len(name) == 1]
+    sets = [sorted(table.classes[row > 0].tolist()) for row in table.stated.probability]
+    assert sets == [sorted(name) for name in ALLOWED if len(name) > 1]
+    alone = bf.Responses.from_partial_answers(
+        {"item": [1], "rater": ["x"], "label": ["A"]}, classes=["A", "B"]
+    )
+    assert alone.stated is None
+
+
+def test_label_probabilities_are_those_of_summed_likelihoods(table):
+    model = bf.models.DawidSkene(table)
+    result = bf.find_map(model)
+    point = result["point"]
+    joint = point["prevalence"].values * likelihood(point["confusion"].values)
+    expected = joint / joint.sum(axis=1, keepdims=True)
+    assert np.allclose(bf.label_probabilities(result, model), expected)
+
+
+@pytest.mark.slow
+def test_label_probabilities_in_sequence_are_those_of_all_paths(table):
+    model = bf.models.HiddenMarkov(
+        table, bf.Sequences.from_lengths([6], items=[1, 2, 3, 4, 5, 6]), raters="confusion"
+    )
+    result = bf.find_map(model)
+    point = result["point"]
+    weight = likelihood(point["confusion"].values)
+    initial, transition = point["initial"].values, point["transition"].values
+    probability = np.zeros((6, 3))
+    for path in product(range(3), repeat=6):
+        steps = transition[path[:-1], path[1:]].prod()
+        probability[range(6), path] += initial[path[0]] * steps * weight[range(6), path].prod()
+    probability /= probability.sum(axis=1, keepdims=True)
+    assert np.allclose(bf.label_probabilities(result, model), probability)
+
+
+@pytest.mark.parametrize(
+    ("labels", "settings", "message"),
+    [
+        (["A", "not A|B"], {"classes": ["A", "B"]}, "allow a class"),
+        (["A", ""], {"classes": ["A", "B"]}, "empty answer"),
+        (["A", "Q"], {"classes": ["A", "B"]}, "name classes"),
+        (["A, B", "A"], {"classes": ["A", "B"]}, "separator="),
+    ],
+)
+def test_answers_that_allow_nothing_are_refused(labels, settings, message):
+    frame = {"item": [1, 2], "rater": ["x", "x"], "label": labels}
+    with pytest.raises(bf.errors.ResponsesError, match=message):
+        bf.Responses.from_partial_answers(frame, **settings)
