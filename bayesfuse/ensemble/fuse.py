@@ -80,8 +80,8 @@ def fuse(
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.
     minutes : float, default 3
-        Maximum time, checks included; those for which no time is left are named in the answer. Label
-        sets, of which one model is fitted, take as long as their draws.
+        Maximum time, checks included; those for which no time is left are named in the answer.
+        Label sets, of which one model is fitted, take as long as their draws.
     draws : int, optional
         Maximum number of draws of each of four chains per model. Default 250 or 350.
     checks : bool, default True

@@ -232,13 +232,13 @@ def cases():
 
 
 def test_every_label_prior_is_among_the_cases():
-    """But for chains of types, which ``test_type_chain.py`` compares with Markov chains."""
+    """But for those with hidden states: ``test_type_chain.py``, ``test_profiles.py``."""
     known = {type(prior) for prior, *_ in cases().values()}
     every = (getattr(bf.labels, name) for name in bf.labels.__all__)
     assert known == {
         each for each in every
         if isinstance(each, type) and issubclass(each, bf.labels.LabelPrior)
-    } - {bf.labels.LabelPrior, bf.build.TypeChain}  # fmt: skip
+    } - {bf.labels.LabelPrior, bf.build.TypeChain, bf.build.Profiles}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", cases())
