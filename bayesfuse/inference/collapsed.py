@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -152,11 +153,32 @@ class TypesFit:
             self.passes += 1
             if not is_extrapolated or self.converged:
                 continue
-            if self.passes % ROUND or self.passes <= FIRST + EVERY:
+            if self.passes % ROUND or self.passes <= FIRST + EVERY or len(last) < 2:
                 last = [*last[-1:], self.probability.copy()]
             else:
                 self._extrapolate(*last)
                 last = []
+
+    def settle_classes(self) -> bool:
+        """Exchange clean types where this raises the bound; return whether any were.
+
+        Only the prior of their rows tells clean types apart, and passes do not exchange them.
+        """
+        height, is_better = self.bound(), False
+        for pair in combinations(range(self.n_consensus, self.probability.shape[1]), 2):
+            self._exchange(pair)
+            if (exchanged := self.bound()) > height:
+                height, is_better = exchanged, True
+            else:
+                self._exchange(pair)
+        self.converged &= not is_better
+        return is_better
+
+    def _exchange(self, pair: tuple[int, int]) -> None:
+        """Exchange two clean types of the items of unknown class."""
+        unknown = np.flatnonzero(self.gold < 0)[:, None]
+        self.probability[unknown, pair] = self.probability[unknown, pair[::-1]]
+        self._count()
 
     def _visit(self) -> float:
         guess = np.empty(0)
@@ -346,7 +368,7 @@ def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
 def fit_types(
     plan: Plan, labels: Array, iterations: int | None = None, tolerance: float | None = None
 ) -> TypesFit:
-    """Fit from votes and from class probabilities, of which the higher bound is kept."""
+    """Fit from votes and from class probabilities; keep the higher bound, clean types settled."""
     passes, change = iterations or PASSES, tolerance or TOLERANCE
     fits = [TypesFit(plan, initial) for initial in (majority(plan.observation), labels)]
     for fitted in fits:
@@ -355,7 +377,10 @@ def fit_types(
         fits.pop()
     for fitted in fits:
         fitted.run(passes, change)
-    return max(fits, key=TypesFit.bound)
+    fitted = max(fits, key=TypesFit.bound)
+    if fitted.settle_classes():
+        fitted.run(fitted.passes + passes, change)
+    return fitted
 
 
 def approximate(
