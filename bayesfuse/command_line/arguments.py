@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -213,6 +214,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             f"a command comes first, as in bayesfuse fit {words[0]}. Got: no command"
         )
     arguments = _parser().parse_args(argv)
+    arguments.command_line = shlex.join(["bayesfuse", *words])
     if arguments.command == "fit":
         _complete(arguments)
         resolve_files(arguments)
