@@ -93,7 +93,11 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             Step("raters", partial(write_raters, result), arguments.rater_table),
             Step("report", partial(write_report, result, tables), arguments.report),
             Step("spans", partial(write_spans, result, tables.sequences), arguments.spans),
-            Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),
+            Step(
+                "items to label",
+                partial(write_asked, result, tables, arguments),
+                arguments.ask_file,
+            ),
             # after the labels: it takes most of the disk
             Step("posterior", partial(write_netcdf, result), arguments.output, needed=True),
             Step("picture", partial(draw, result), picture),

@@ -100,14 +100,19 @@ def write_spans(result: xr.DataTree, sequences: bf.Sequences | None, path: Path)
     table.to_csv(path, index=False, float_format="%.6g")
 
 
-def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) -> None:
-    """Write the items to label next, with an empty column of labels, as ``--gold`` reads it."""
+def write_asked(
+    result: xr.DataTree, tables: Tables, arguments: argparse.Namespace, path: Path
+) -> None:
+    """Write the items to label next, with an empty column of labels, as ``--gold`` reads it.
+
+    Columns have the names of the table of responses.
+    """
     asked = bf.decisions.next_items(result, arguments.ask, random_seed=arguments.seed)
     if len(asked) < arguments.ask:
         write_stderr(
             f"bayesfuse: --ask {arguments.ask:,}: only {len(asked):,} items have unknown labels"
         )
-    asked[["item"]].assign(label="").to_csv(path, index=False)
+    asked[["item"]].assign(label="").rename(columns=tables.columns).to_csv(path, index=False)
 
 
 def draw(result: xr.DataTree, path: Path) -> None:

@@ -75,7 +75,9 @@ def combine(
         "code": code_of_answer(inputs, fits, evidence, by_model, shares, session.seed, notes),
     }
     first_line = headline(fused, inputs, evidence)  # before what time may end
-    doubtful = session.schedule.timed(lambda: doubtful_raters(fused, inputs.responses), 1.0)
+    doubtful = None
+    if fits.complete:
+        doubtful = session.schedule.timed(lambda: doubtful_raters(fused, inputs.responses), 1.0)
     steps, prior = _advice(inputs, evidence, fits, doubtful, session.schedule)
     size, facts = summarise(inputs.responses)
     interrupted = fits.was_interrupted or session.interruption.requested

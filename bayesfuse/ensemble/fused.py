@@ -162,7 +162,7 @@ class Fused(xr.DataTree):
         Raises
         ------
         ModelError
-            Another kind of file, or ``by`` where labels have no joint draws (vote shares).
+            A file of another kind.
         ResponsesError
             Groups of unknown items, or none for some item.
         """

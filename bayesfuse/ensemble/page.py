@@ -41,6 +41,7 @@ def as_page(answer: xr.DataTree, by: Any = None) -> str:
         read=answer.attrs.get("read", ""),
         certainty=parts.certainty(answer),
         groups=None if by is None else parts.shares_by_group(answer, by),
+        label_name=parts.column_names(answer)[2],
         known=answer.attrs.get("known", "").splitlines(),
         models=parts.models(answer),
         checks=answer.attrs["checks"].splitlines(),

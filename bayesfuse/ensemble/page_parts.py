@@ -209,9 +209,9 @@ def _places(answer: xr.DataTree, order: NDArray[np.int64]) -> list[Column]:
     known = constants(answer)
     if SEQUENCE_PLACE not in known:
         return []
-    sequence = known["sequence_index"].values[known[SEQUENCE_PLACE].values]
-    place = known[SEQUENCE_PLACE].values
-    first = np.searchsorted(known["sequence_index"].values, sequence)
+    sequence, place = known["sequence_index"].values, known[SEQUENCE_PLACE].values  # (items,)
+    lengths = np.bincount(sequence)
+    first = (np.cumsum(lengths) - lengths)[sequence]
     names = [in_one_line(name) for name in known[SEQUENCE_NAME].values[sequence[order]]]
     return [
         Column("sequence", names),
