@@ -124,7 +124,7 @@ def draw(result: xr.DataTree, path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def write_report(result: bf.Fused, tables: Tables, path: Path) -> None:
+def write_report(result: Any, tables: Tables, path: Path) -> None:
     """Write the page of an answer, with the shares of groups if there are any."""
     result.report(path, tables.groups)
 

@@ -109,8 +109,8 @@ def read_table(
             frame = frame.set_index(roles.item)
             code.append(f"frame = frame.set_index({roles.item!r})")
         table, words = read_wide(frame, item_source, naming, code)
-    names = [str(name or role) for name, role in zip(roles, ROLES, strict=True)]
-    return table, words + note, "\n".join(code), names
+    of_table = [str(name or role) for name, role in zip(roles, ROLES, strict=True)]
+    return table, words + note, "\n".join(code), of_table
 
 
 def _with_index_columns(

@@ -39,6 +39,7 @@ def as_page(answer: xr.DataTree, by: Any = None) -> str:
         version=__version__,
         facts=answer.attrs.get("facts", "").splitlines(),
         read=answer.attrs.get("read", ""),
+        meanings=parts.meanings(answer),
         certainty=parts.certainty(answer),
         groups=None if by is None else parts.shares_by_group(answer, by),
         label_name=parts.column_names(answer)[2],

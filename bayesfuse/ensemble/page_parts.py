@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.describing import in_one_line
+from bayesfuse.data.names import listed
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.results.class_shares import class_shares
 from bayesfuse.results.contents import (
@@ -34,6 +35,20 @@ VISIBLE = 0.005  # share below which a class has no part of a bar
 MAX_CONTRASTS = 60  # differences between groups that are listed
 SHARES = {"coverage", "overlaps", "conflicts"}  # columns of raters that are shares of items
 COUNTS = {"responses", "known", "spans"}
+MEANINGS = {
+    "accuracy": "Accuracy: probability that the rater's next label is right.",
+    "balanced_accuracy": "Balanced accuracy: mean of this over the classes.",
+    "sensitivity": "Sensitivity and specificity: the same for items of the class in brackets.",
+    "known_accuracy": "Known: responses to items with known labels; known accuracy: share of "
+    "these that is right.",
+    "grade_error": "Grade bias: mean difference between the rater's grade and the true one; grade "
+    "error: its mean size.",
+    "span_f1": "Span F1: harmonic mean of precision and recall of the rater's spans.",
+    "coverage": "Coverage: share of the items with a response of the rater; overlaps: also one of "
+    "another rater; conflicts: one for a different label.",
+    "dispersion": "Dispersion: variance of all votes relative to that of independent ones.",
+}
+"""What columns of the table of raters mean."""
 
 
 class Bar(NamedTuple):
@@ -70,8 +85,8 @@ class Rows(NamedTuple):
         cells = [
             zip(
                 column.texts,
-                column.numbers or [None] * self.n_shown,
-                column.bars or [None] * self.n_shown,
+                repeat(None, self.n_shown) if column.numbers is None else column.numbers,
+                repeat(None, self.n_shown) if column.bars is None else column.bars,
                 strict=True,
             )
             for column in self.columns
@@ -129,10 +144,9 @@ def _bars_by_class(answer: xr.DataTree, shares: pd.DataFrame) -> list[Bar]:
 
 
 def _share_bar(name: str, row: Any, colour: Any) -> Bar:
-    has_interval = not np.isnan(row.low)
-    ends = (row.low, row.high) if has_interval else (None, None)
-    text = f"{row.share:.0%}" + (f" ({row.low:.0%}–{row.high:.0%})" if has_interval else "")
-    return Bar(name, text, row.share, *ends, None if np.isnan(row.votes) else row.votes, colour)
+    low, high, votes = (None if np.isnan(x) else x for x in (row.low, row.high, row.votes))
+    text = f"{row.share:.0%}" + ("" if low is None else f" ({low:.0%}–{high:.0%})")
+    return Bar(name, text, row.share, low, high, votes, colour)
 
 
 def certainty(answer: xr.DataTree) -> list[Bar]:
@@ -154,7 +168,7 @@ def certainty(answer: xr.DataTree) -> list[Bar]:
 def label_table(answer: xr.DataTree, most: int) -> Rows:
     """Return the least certain labels first, with the probabilities of their classes."""
     ordered = most_uncertain(answer).transpose("item", "class")
-    items, n_rows = label_probabilities(answer)["item"].values, ordered.sizes["item"]
+    n_rows = ordered.sizes["item"]
     order = np.argsort(label_probabilities(answer).max("class").values, kind="stable")[:most]
     probability = ordered.values[:most]
     classes = [in_one_line(name) for name in class_names(answer)]
@@ -166,7 +180,7 @@ def label_table(answer: xr.DataTree, most: int) -> Rows:
     marks = np.where(known, " (known)", "")
     columns = [
         *_places(answer, order),
-        Column(item_name, [in_one_line(name) for name in items[order]]),
+        Column(item_name, [in_one_line(name) for name in listed(ordered["item"].values[:most])]),
         Column(
             label_name,
             [f"{classes[at]}{mark}" for at, mark in zip(best[:, 0], marks, strict=True)],
@@ -190,7 +204,7 @@ def label_table(answer: xr.DataTree, most: int) -> Rows:
     if (copies != 1).any():
         columns.append(_number_column("items", copies[order], ",.0f"))
     if "difficulty" in answer.children:
-        hardness = answer["difficulty"]["disagreement"].values[order]
+        hardness = answer["difficulty"].dataset["disagreement"].values[order]
         columns.append(_number_column("difficulty", hardness))
     return Rows(columns, len(order), n_rows)
 
@@ -233,7 +247,7 @@ def _number_column(name: str, numbers: NDArray[Any], form: str = ".2f") -> Colum
 def as_csv(answer: xr.DataTree) -> str:
     """Return the labels of all items with the probabilities of the classes as a file."""
     item_name, _, label_name = answer.attrs.get("columns", ("item", "rater", "label"))
-    labels, probability = answer.labels(), label_probabilities(answer)  # type: ignore[attr-defined]
+    labels, probability = answer.labels(), label_probabilities(answer)
     of_class = {
         f"probability_{name}": probability.isel({"class": at}).values
         for at, name in enumerate(class_names(answer))
@@ -265,6 +279,12 @@ def rater_rows(answer: xr.DataTree, most: int) -> Rows | None:
         shown += f" ({in_one_line(of_class[name])})" if name in of_class else ""
         columns.append(_number_column(shown, table[name].to_numpy(dtype=float), form))
     return Rows(columns, len(table), n_rows)
+
+
+def meanings(answer: xr.DataTree) -> list[str]:
+    """Return what the columns of the table of raters mean."""
+    names = set(rater_table(answer)) if judges_raters(answer) else set()
+    return [sentence for name, sentence in MEANINGS.items() if name in names]
 
 
 class GroupShares(NamedTuple):

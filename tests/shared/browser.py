@@ -22,11 +22,11 @@ class Page:
         # the browser reads from file descriptor 3 and writes to 4
         to_browser, self.write = os.pipe()
         self.read, from_browser = os.pipe()
-        flags = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage".split()
-        # dup2 in the shell: numbers of descriptors are fixed, and those of pipes are not
+        flags = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars"
+        # redirected by the shell: numbers of descriptors are fixed, and those of pipes are not
         command = [
             CHROMIUM,
-            *flags,
+            *flags.split(),
             "--remote-debugging-pipe",
             f"--user-data-dir={self.folder.name}",
         ]
