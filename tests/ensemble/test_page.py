@@ -88,7 +88,7 @@ def test_labels_are_listed_the_least_certain_first_and_many_are_cut(fused, tmp_p
     body = page[page.index('id="labels"') :].partition("</tbody>")[0]
     assert "lists the first 7 of 40" in body and body.count("<tr>") == 8
     least = bf.decisions.rank_items(fused)
-    shown = re.findall(r"<tr><td>(\d+)</td>", body)
+    shown = re.findall(r"<tr><td><span>(\d+)</span></td>", body)
     assert shown == least["item"].astype(str).tolist()[:7]
     assert len(json_of(page, "csv").splitlines()) == 41
 
@@ -119,7 +119,8 @@ def test_places_in_sequences_are_those_of_the_items(tmp_path):
     )
     body = fused.report(tmp_path / "page.html").read_text(encoding="utf-8").partition("<tbody>")[2]
     rows = re.findall(
-        r'<tr><td>(\w)</td>\s*<td class="number"[^>]*>(\d)</td>\s*<td>(\d)</td>', body
+        r"<tr><td><span>(\w)</span></td>\s*<td class=\"number\"[^>]*>(\d)</td>\s*<td><span>(\d)<",
+        body,
     )
     expected = {(s, str(p), str(i)) for i, s, p in zip(*order.values(), strict=True)}
     assert set(rows[:5]) == expected
