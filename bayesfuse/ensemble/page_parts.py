@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.data.tags import mark_spans
+from bayesfuse.results import joint_labels
 from bayesfuse.results.class_shares import class_shares
 from bayesfuse.results.contents import (
     class_names,
@@ -22,16 +23,15 @@ from bayesfuse.results.contents import (
     known_classes,
     observed_rows,
 )
-from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.paths import spans
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import judges_raters, rater_table
 from bayesfuse.results.schema import SEQUENCE_NAME, SEQUENCE_PLACE
-from bayesfuse.results.summaries import most_uncertain
 
 CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]  # ends of the bins of label probabilities
 N_COLOURS = 9  # of the most frequent classes; all others are grey
 VISIBLE = 0.005  # share below which a class has no part of a bar
+MAX_COUNTED = 50_000_000  # drawn labels that are counted within two seconds
 MAX_CONTRASTS = 60  # differences between groups that are listed
 SHARES = {"coverage", "overlaps", "conflicts"}  # columns of raters that are shares of items
 COUNTS = {"responses", "known", "spans"}
@@ -124,8 +124,8 @@ def _colours(answer: xr.DataTree) -> list[Any]:
 
 
 def class_bars(answer: xr.DataTree) -> list[Bar]:
-    """Return the shares of the most frequent classes, with intervals where labels have draws."""
-    if GROUP in answer.children:
+    """Return the shares of the most frequent classes, with intervals if draws can be counted."""
+    if joint_labels.GROUP in answer.children and joint_labels.stored(answer).size <= MAX_COUNTED:
         return _bars_by_class(answer, class_shares(answer, random_seed=0).shares)
     probability = label_probabilities(answer).transpose("item", "class").values
     copies = copies_of(answer, len(probability))
@@ -166,21 +166,22 @@ def certainty(answer: xr.DataTree) -> list[Bar]:
 
 
 def label_table(answer: xr.DataTree, most: int) -> Rows:
-    """Return the least certain labels first, with the probabilities of their classes."""
-    ordered = most_uncertain(answer).transpose("item", "class")
-    n_rows = ordered.sizes["item"]
-    order = np.argsort(label_probabilities(answer).max("class").values, kind="stable")[:most]
-    probability = ordered.values[:most]
+    """Return the least certain labels first, those of items without responses last."""
+    labels = label_probabilities(answer).transpose("item", "class")
+    n_rows, number = labels.sizes["item"], _responses_per_item(answer, labels.sizes["item"])
+    is_silent = np.zeros(n_rows, dtype=bool) if number is None else number == 0
+    order = np.lexsort((labels.values.max(axis=1), is_silent))[:most]
+    probability = labels.values[order]
     classes = [in_one_line(name) for name in class_names(answer)]
     item_name, _, label_name = column_names(answer)
     known = known_classes(answer, n_rows)[order] >= 0
-    best = probability.argsort(axis=1, kind="stable")[:, ::-1][:, :2]  # (items, 2)
+    best = (-probability).argsort(axis=1, kind="stable")[:, :2]  # (items, 2)
     top, second = np.take_along_axis(probability, best, axis=1).T
     colours = _colours(answer)
     marks = np.where(known, " (known)", "")
     columns = [
         *_places(answer, order),
-        Column(item_name, [in_one_line(name) for name in listed(ordered["item"].values[:most])]),
+        Column(item_name, [in_one_line(name) for name in listed(labels["item"].values[order])]),
         Column(
             label_name,
             [f"{classes[at]}{mark}" for at, mark in zip(best[:, 0], marks, strict=True)],
@@ -198,7 +199,7 @@ def label_table(answer: xr.DataTree, most: int) -> Rows:
             second.tolist(),
         ),
     ]
-    if (number := _responses_per_item(answer, n_rows)) is not None:
+    if number is not None:
         columns.append(_number_column("responses", number[order], ",.0f"))
     copies = copies_of(answer, n_rows)
     if (copies != 1).any():
@@ -340,7 +341,7 @@ def models(answer: xr.DataTree) -> list[tuple[Bar, str]]:
 
 def spans_of_tags(answer: xr.DataTree, most: int) -> Rows | None:
     """Return the spans of tags that have the largest expected F1, None of other classes."""
-    is_in_order = GROUP in answer.children and SEQUENCE_PLACE in constants(answer)
+    is_in_order = joint_labels.GROUP in answer.children and SEQUENCE_PLACE in constants(answer)
     if not is_in_order or not mark_spans(class_names(answer)):
         return None
     table = spans(answer).query("chosen")

@@ -93,6 +93,17 @@ def test_labels_are_listed_the_least_certain_first_and_many_are_cut(fused, tmp_p
     assert len(json_of(page, "csv").splitlines()) == 41
 
 
+def test_items_without_responses_come_last_and_known_ones_are_marked(tmp_path):
+    rows = {"item": [1, 1, 2, 2, 3], "rater": list("ababa"), "label": list("xxxyx")}
+    table = bf.Responses.from_long(rows, items=range(5))
+    with pytest.warns(QuickAnswerWarning):
+        answer = bf.fuse(table, gold={1: "x"}, minutes=1e-9, random_seed=1, progressbar=False)
+    body = answer.report(tmp_path / "page.html").read_text(encoding="utf-8").partition("<tbody>")[2]
+    rows = re.findall(r"<tr><td><span>(\d)</span></td>\s*<td><span>([^<]*)<", body)[:5]
+    assert [item for item, _ in rows] == ["2", "3", "1", "0", "4"]
+    assert [item for item, label in rows if label == "x (known)"] == ["1"]
+
+
 def test_shares_by_group_are_those_of_class_shares(fused, tmp_path):
     by = pd.Series(["old", "new"] * 20, name="period")
     page = fused.report(tmp_path / "page.html", by).read_text(encoding="utf-8")
