@@ -52,6 +52,18 @@ def test_the_page_opens_with_the_result(fused, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_opening_counts_raters_who_are_worse_than_guessing(tmp_path):
+    rng = np.random.default_rng(1)
+    truth = rng.integers(2, size=150)
+    right = rng.random((150, 5)) < [0.9, 0.85, 0.9, 0.85, 0.15]
+    table = bf.Responses.from_matrix(np.where(right, truth[:, None], 1 - truth[:, None]))
+    answer = bf.fuse(table, minutes=5, checks=False, random_seed=1, progressbar=False)
+    page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "; 1 rater is worse than guessing.</p>" in page
+    assert any(line.startswith("Ask what raters 4 mean") for line in answer.advice)
+
+
+@pytest.mark.slow
 def test_a_loaded_answer_has_the_same_page(fused, tmp_path):
     fused.to_netcdf(tmp_path / "answer.nc")
     loaded = bf.load(tmp_path / "answer.nc")
