@@ -168,11 +168,11 @@ def fit(
     return result
 
 
-def bound(model: pm.Model, *, start: Any, iterations: int) -> float:
-    """Return the bound of the log evidence that coordinate ascent reaches, without a result."""
+def coordinate_ascent(model: pm.Model, start: Any, iterations: int) -> cavi.Approximation:
+    """Return the approximation that coordinate ascent reaches, without a result."""
     limits: dict[str, Any] = {"iterations": iterations, "tolerance": None, "batch_size": None}
     options = {"draws": 1, "rng": np.random.default_rng(0)}
-    return float(_approximate(make_plan(model), "cavi", start, limits, options)[1].trace[-1])
+    return _approximate(make_plan(model), "cavi", start, limits, options)[1]
 
 
 def _is_collapsed(plan: Plan, method: str) -> bool:
