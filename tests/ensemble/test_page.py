@@ -219,5 +219,13 @@ def test_print_opens_what_is_folded_and_leaves_out_tools(fused, tmp_path):
         assert page.run("document.querySelectorAll('details:not([open])').length") == 0
         page.call("Emulation.setEmulatedMedia", media="print")
         assert page.run("getComputedStyle(document.querySelector('.tools')).display") == "none"
+        page.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=680,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        assert page.run("document.documentElement.scrollWidth <= innerWidth")  # a page of A4
         page.run("dispatchEvent(new Event('afterprint'))")
         assert page.run("document.querySelectorAll('details[open]').length") == 0
