@@ -116,6 +116,15 @@ def test_items_without_responses_come_last_and_known_ones_are_marked(tmp_path):
     assert [item for item, label in rows if label == "x (known)"] == ["1"]
 
 
+def test_a_page_of_single_responses_has_no_agreement(tmp_path):
+    table = bf.Responses.from_matrix([[0], [1], [1]])
+    assert "agreement" not in repr(table)
+    with pytest.warns(QuickAnswerWarning):
+        answer = bf.fuse(table, minutes=1e-9, random_seed=1, progressbar=False)
+    page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "responses per rater: 3<" in page and "agreement" not in page
+
+
 def test_shares_by_group_are_those_of_class_shares(fused, tmp_path):
     by = pd.Series(["old", "new"] * 20, name="period")
     page = fused.report(tmp_path / "page.html", by).read_text(encoding="utf-8")
