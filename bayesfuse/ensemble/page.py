@@ -22,9 +22,9 @@ MAX_RATERS = 2_000
 OF_CELL = 10  # labels and raters that a notebook shows
 
 CALL = re.compile(
-    r"\bbf\.[\w.]+(?:\([^()]*\))?|\bfused\.\w+\(\)|--[a-z-]+|\b[a-z_]+=\w*|bayesfuse\.[\w.]+"
+    r"\bbf(?:\.\w+)+(?:\([^()]*\))?|\bfused\.\w+\(\)|--[a-z-]+|\b[a-z_]+=\w*|bayesfuse(?:\.\w+)+"
 )
-BRACKETED = re.compile(r" \((?:[^()]|\(\))*\)")
+BRACKETED = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
 
 
 def as_page(answer: xr.DataTree, by: Any = None) -> str:
@@ -93,17 +93,10 @@ def _mark_calls(sentence: str) -> Markup:
     """Return a sentence in which calls and options are code, and smaller where bracketed."""
     from markupsafe import Markup, escape
 
-    def code(text: str) -> str:
-        end, pieces = 0, []
-        for match in CALL.finditer(text):
-            pieces += [str(escape(text[end : match.start()])), f"<code>{escape(match[0])}</code>"]
-            end = match.end()
-        return "".join([*pieces, str(escape(text[end:]))])
+    text = CALL.sub(r"<code>\g<0></code>", str(escape(sentence)))
+    return Markup(BRACKETED.sub(_smaller_if_code, text))
 
-    end, pieces = 0, []
-    for match in BRACKETED.finditer(sentence):
-        before, bracketed = code(sentence[end : match.start()]), code(match[0])
-        has_call = "<code>" in bracketed
-        pieces += [before, f'<small class="call">{bracketed}</small>' if has_call else bracketed]
-        end = match.end()
-    return Markup("".join([*pieces, code(sentence[end:])]))
+
+def _smaller_if_code(bracketed: re.Match[str]) -> str:
+    text = bracketed[0]
+    return f'<small class="call">{text}</small>' if "<code>" in text else text
