@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -54,7 +55,7 @@ MODELS: dict[str, dict[str, Any]] = {
 CALLS = """calls that most people need:
   bayesfuse doctor table.csv                      which questions it answers
   bayesfuse fit table.csv                         labels and raters: table-labels.csv
-  bayesfuse fit table.csv --report report.html    the same as a page with pictures
+  bayesfuse fit table.csv --report report.html    the same as a page
   bayesfuse fit wide.csv --wide --item task       one row per item, one column per rater
   bayesfuse fit table.csv --gold known.csv --ask 20    use known labels, choose the next"""
 
@@ -85,8 +86,8 @@ KNOWN = {
 FIT = {
     "--ask N": "choose N items at random to label next, for --gold",
     "--ask-file FILE.csv": "file of these items, with a column label to fill in (NAME-ask.csv)",
-    "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items: a "
-    "column of the table of items or, without one, of the responses",
+    "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items, and "
+    "show them in the report: a column of the table of items or, without one, of the responses",
     "--time 2min": "maximum time, checks included: 90s, 2min or 1h (3min; with --model as long as "
     "it takes)",
     "--draws N": "draws per chain (1000; without --model at most 350)",
@@ -103,7 +104,7 @@ FIT = {
     "--graph FILE": "edges between neighbours: two columns of items and optionally a column weight",
     "--spans FILE.csv": "file of the spans of items in sequence and their probabilities",
     "--picture FILE.png": "file of a plot (with --model: next to the output, NAME.png)",
-    "--report FILE.html": "file of the report as one page with pictures (without --model)",
+    "--report FILE.html": "file of the report, one page for a browser (without --model)",
     f"--model {{{','.join(MODELS)}}}": "one model in place of several that are averaged",
     "--quiet": "print nothing but errors",
 }
@@ -213,6 +214,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             f"a command comes first, as in bayesfuse fit {words[0]}. Got: no command"
         )
     arguments = _parser().parse_args(argv)
+    arguments.command_line = shlex.join(["bayesfuse", *words])
     if arguments.command == "fit":
         _complete(arguments)
         resolve_files(arguments)

@@ -28,7 +28,7 @@ from bayesfuse.command_line.console import write_stderr
 from bayesfuse.command_line.files import STDIN
 from bayesfuse.data import gold_tables, tables
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.column_roles import ITEM, LABEL, assign_roles
+from bayesfuse.data.column_roles import ITEM, LABEL, RATER, assign_roles
 from bayesfuse.data.headings import without_headings
 
 WEIGHT = "weight"  # the column of weights in a table of edges
@@ -40,7 +40,7 @@ class Tables:
 
     ``places`` are the columns sequence and position, in the order of the items of ``responses``;
     ``groups`` the group of every item, from ``--by``; ``read`` how the table was read; ``columns``
-    the user's names of the columns ``item``, ``label``, ``sequence`` and ``position``.
+    the user's names of the columns ``item``, ``rater``, ``label``, ``sequence`` and ``position``.
     """
 
     responses: bf.Responses
@@ -152,7 +152,8 @@ def _read_rows(
         long, words = _read_long(
             arguments, frame[[*roles, *position_columns]].set_axis(columns, axis=1)
         )
-        return long, tables.long(*roles) + words + note, {ITEM: roles.item, LABEL: roles.label}
+        names = {ITEM: roles.item, RATER: roles.rater, LABEL: roles.label}
+        return long, tables.long(*roles) + words + note, names
     if position_columns:
         raise CommandError(
             "a table with a column per rater has no sequence or position: give --items FILE with "
@@ -331,7 +332,7 @@ def _read_groups(
     require_unique(frame[item], path, "an item has one group in all its rows")
     names = {str(name): name for name in responses.items.tolist()}
     index = pd.Index([names.get(name) for name in frame[item]])
-    group = pd.Series(frame[arguments.by].astype(str).to_numpy(), index)
+    group = pd.Series(frame[arguments.by].astype(str).to_numpy(), index, name=arguments.by)
     return group[index.notna()]
 
 

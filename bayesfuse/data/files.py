@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from bayesfuse.data.arrays import MISSING
 from bayesfuse.errors import ModelError
 from bayesfuse.errors.messages import brief
 
@@ -32,6 +33,21 @@ def read_file(path: str | PathLike[str], **settings: Any) -> pd.DataFrame:
             "A table as text is the path of a CSV, TSV, Parquet, JSON or JSONL (one object a line) "
             f"file. Got: {brief(str(path))} ({in_short(error)})."
         ) from None
+
+
+def read_call(path: str | PathLike[str]) -> str:
+    """Return the call of pandas that reads a file as :func:`read_file` does."""
+    suffixes, name = Path(path).suffixes, str(path)
+    if ".parquet" in suffixes:
+        return f"frame = pd.read_parquet({name!r})"
+    if {".json", ".jsonl"} & {*suffixes}:
+        return f"frame = pd.read_json({name!r}, lines={'.jsonl' in suffixes})"
+    separator = read_text(path, lambda: path, nrows=0)[1]
+    options = "" if separator == "," else f", sep={separator!r}"
+    return (
+        f"frame = pd.read_csv(\n    {name!r}{options}, keep_default_na=False,\n"
+        f"    na_values={MISSING},\n)"
+    )
 
 
 def read_text(

@@ -33,7 +33,7 @@ from bayesfuse.data.column_roles import (
     known_names,
 )
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.data.files import UNNAMED, read_file
+from bayesfuse.data.files import UNNAMED, read_call, read_file
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
@@ -50,6 +50,7 @@ Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 """What functions of responses take."""
 
 
+ROLES = [ITEM, RATER, LABEL]  # names of the columns, where the table has none
 CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
 RENAMED = """responses = bf.Responses.from_long(
     responses.to_frame(), items=responses.items, raters=responses.raters{},
@@ -66,8 +67,8 @@ def read_table(
     classes: Sequence[Any] | None = None,
     positive: Any = None,
     normalise: bool = False,
-) -> tuple[Responses, str, str]:
-    """Return a table as responses, and how it was read, in words and as code.
+) -> tuple[Responses, str, str, list[str]]:
+    """Return a table as responses, how it was read, in words and as code, and its columns.
 
     A long table has columns of raters and labels, as :func:`assign_roles` recognises them. Items of
     a wide table are named by a column of items if there is one, else by the index.
@@ -87,15 +88,16 @@ def read_table(
                 f"none. Got: {brief(renamed)} with Responses."
             )
         if positive is None and normalise is False:
-            return source, "", CODE
+            return source, "", CODE, ROLES
         code_of_names = RENAMED.format(naming_code(naming))
-        return renamed_classes(source, positive, normalise), "", f"{CODE}\n{code_of_names}"
-    code = ["# frame is your table, as read by pandas"]
+        return renamed_classes(source, positive, normalise), "", f"{CODE}\n{code_of_names}", ROLES
     frame = _as_frame(source)
+    is_file = isinstance(source, str | PathLike)
+    code = [read_call(source) if is_file else "# frame is your table, as read by pandas"]
     if not isinstance(frame, pd.DataFrame):
         table = Responses.from_matrix(frame, **naming)
         code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
-        return table, wide(table, frame, "numbered from 0"), "\n".join(code)
+        return table, wide(table, frame, "numbered from 0"), "\n".join(code), ROLES
     frame, note = tidy(_with_index_columns(frame, wanted, code), code)
     has_index = not isinstance(frame.index, pd.RangeIndex)
     roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
@@ -107,7 +109,8 @@ def read_table(
             frame = frame.set_index(roles.item)
             code.append(f"frame = frame.set_index({roles.item!r})")
         table, words = read_wide(frame, item_source, naming, code)
-    return table, words + note, "\n".join(code)
+    of_table = [str(name or role) for name, role in zip(roles, ROLES, strict=True)]
+    return table, words + note, "\n".join(code), of_table
 
 
 def _with_index_columns(

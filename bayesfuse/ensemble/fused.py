@@ -12,22 +12,22 @@ import xarray as xr
 
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.average import predicted
 from bayesfuse.ensemble.page import as_cell, as_page
 from bayesfuse.errors import ModelError
 from bayesfuse.errors.messages import brief
 from bayesfuse.results.contents import class_names, one_of
-from bayesfuse.results.joint_labels import GROUP
-from bayesfuse.results.paths import spans
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import judges_raters, rater_table
-from bayesfuse.results.schema import SEQUENCE_PLACE
 from bayesfuse.results.summaries import answered, coverage, least_certain
 
 WIDTH = 88  # width of paragraphs
 FEW_RESPONSES = 10  # raters with fewer are not shown among the best and the worst
-LISTS = ("models", "weights")  # attributes that a file holds as arrays, or as a single value
+LISTS = (
+    "models",
+    "weights",
+    "columns",
+)  # attributes that a file holds as arrays, or as a single value
 
 
 class Fused(xr.DataTree):
@@ -134,15 +134,38 @@ class Fused(xr.DataTree):
     def _repr_html_(self) -> str:
         if "headline" not in self.attrs:
             return str(super()._repr_html_())
-        return as_cell(self, _sections(self))
+        return as_cell(self)
 
     def overview(self) -> str:
         """Return the answer as text: labels, raters, models, checks and advice."""
         self._text("headline")
         return as_text(self)
 
-    def report(self, path: str | Path) -> Path:
-        """Write the answer as one HTML page (``path``, overwritten) that needs no other file."""
+    def report(self, path: str | Path, by: Any = None) -> Path:
+        """Write the answer as one HTML page that needs no other file.
+
+        It has labels, raters, what to do next, models and checks, and the labels of all items as a
+        CSV file to download.
+
+        Parameters
+        ----------
+        path : path
+            Ends in .html; the file is overwritten.
+        by : mapping, Series or array, optional
+            Group of every item, as in :func:`bayesfuse.class_shares`, whose shares are shown; a
+            Series may name the groups.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ModelError
+            A file of another kind.
+        ResponsesError
+            Groups of unknown items, or none for some item.
+        """
         self._text("code")
         path = Path(path)
         if path.suffix.lower() not in (".html", ".htm"):
@@ -150,7 +173,7 @@ class Fused(xr.DataTree):
                 "The report is a page: its name ends in .html, and a browser prints it as PDF. "
                 f"Got: {str(path)!r}."
             )
-        path.write_text(as_page(self, _sections(self), _lists(self)), encoding="utf-8")
+        path.write_text(as_page(self, by), encoding="utf-8")
         return path
 
     def _text(self, name: str) -> str:
@@ -203,7 +226,9 @@ def load(path: str | Path) -> xr.DataTree:
     if "headline" not in tree.attrs:
         return tree
     fused = Fused(tree.to_dataset(), dict(tree.children))
-    fused.attrs |= {name: np.atleast_1d(fused.attrs[name]).tolist() for name in LISTS}
+    fused.attrs |= {
+        name: np.atleast_1d(fused.attrs[name]).tolist() for name in LISTS if name in fused.attrs
+    }
     return fused
 
 
@@ -230,16 +255,6 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
         "Checks of the models": answer.attrs["checks"].splitlines(),
     }
     return {title: section for title, section in sections.items() if len(section)}
-
-
-def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
-    """Return the long tables of the page, which are folded: all raters, and all spans."""
-    tables = {"All raters": _rater_rows(answer)}
-    drawn_in_order = GROUP in answer.children and SEQUENCE_PLACE in answer["constant_data"].dataset
-    if drawn_in_order and mark_spans(class_names(answer)):
-        chosen = spans(answer).query("chosen").drop(columns="chosen").round(2)
-        tables["Spans with the largest expected F1"] = chosen
-    return {title: table for title, table in tables.items() if len(table)}
 
 
 def best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
