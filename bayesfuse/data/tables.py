@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -35,6 +35,7 @@ from bayesfuse.data.column_roles import (
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.files import UNNAMED, read_file
 from bayesfuse.data.headings import without_headings
+from bayesfuse.data.layouts import naming_reader, refuse_nested
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
@@ -50,6 +51,7 @@ Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 """What functions of responses take."""
 
 
+FRAME = "# frame is your table, as read by pandas"
 CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
 RENAMED = """responses = bf.Responses.from_long(
     responses.to_frame(), items=responses.items, raters=responses.raters{},
@@ -90,12 +92,21 @@ def read_table(
             return source, "", CODE
         code_of_names = RENAMED.format(naming_code(naming))
         return renamed_classes(source, positive, normalise), "", f"{CODE}\n{code_of_names}"
-    code = ["# frame is your table, as read by pandas"]
     frame = _as_frame(source)
-    if not isinstance(frame, pd.DataFrame):
-        table = Responses.from_matrix(frame, **naming)
-        code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
-        return table, wide(table, frame, "numbered from 0"), "\n".join(code)
+    if isinstance(frame, pd.DataFrame):
+        refuse_nested(frame)
+        with naming_reader(frame.columns):
+            return _read_frame(frame, wanted, missing, naming)
+    table = Responses.from_matrix(frame, **naming)
+    code = f"{FRAME}\nresponses = bf.Responses.from_matrix(frame{naming_code(naming)})"
+    return table, wide(table, frame, "numbered from 0"), code
+
+
+def _read_frame(
+    frame: pd.DataFrame, wanted: tuple[str, str, str], missing: str, naming: dict[str, Any]
+) -> tuple[Responses, str, str]:
+    """Return the responses in a frame, and how it was read, in words and as code."""
+    code = [FRAME]
     frame, note = tidy(_with_index_columns(frame, wanted, code), code)
     has_index = not isinstance(frame.index, pd.RangeIndex)
     roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
@@ -282,6 +293,13 @@ def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
         for name, number in labels.value_counts().items()
         if number
     )
+
+
+def as_integers(names: Iterable[str]) -> dict[str, Any]:
+    """Map names to integers if all are plain integers, else to themselves."""
+    listed = list(names)
+    are_integers = all(INTEGER.fullmatch(name) and abs(int(name)) < 2**63 for name in listed)
+    return {name: int(name) if are_integers else name for name in listed}
 
 
 def require_few_classes(table: Responses) -> None:
