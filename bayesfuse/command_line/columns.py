@@ -74,8 +74,10 @@ def _read_values(path: Path, source: Path | BytesIO) -> pd.DataFrame:
     if path.suffix == ".parquet":
         frame = pd.read_parquet(source, dtype_backend="numpy_nullable")
     else:
-        is_path = isinstance(source, Path)
-        rows = read_records(path)[0][1] if is_path else parse_records(path.name, source.getvalue())
+        if isinstance(source, BytesIO):
+            rows = parse_records(path.name, source.getvalue())
+        else:
+            rows = [row for _, listed in read_records(source) for row in listed]
         frame = pd.DataFrame(rows, dtype=object)
         refuse_nested(frame)
     text = frame.astype("string").astype(object)

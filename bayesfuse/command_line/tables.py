@@ -147,7 +147,7 @@ def _read_frame(
     arguments: argparse.Namespace, frame: pd.DataFrame, separator: str, columns: list[str]
 ) -> tuple[pd.DataFrame, str, dict[str, str]]:
     """Return one row per response of a table of text, how it was read, and the user's names."""
-    path, position_columns = arguments.responses, columns[3:]
+    path, position_columns = _source(arguments), columns[3:]
     requested = columns[0], columns[1], columns[2]
     header = frame.columns.tolist()
     has_index = tables.UNNAMED == header[0] and frame[tables.UNNAMED].is_unique
@@ -198,6 +198,11 @@ def _read_frame(
     return long, words, {ITEM: item}
 
 
+def _source(arguments: argparse.Namespace) -> Path:
+    """Return the names of the tables of responses, for errors."""
+    return Path(" + ".join(map(str, [arguments.responses, *arguments.more])))
+
+
 def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.DataFrame, str]:
     """Return one row per response of exports that ``bf.io`` reads, and how they were read."""
     options = NOT_OF_EXPORTS[:-1] if arguments.items else NOT_OF_EXPORTS
@@ -211,8 +216,10 @@ def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.
     reader = f"read_{arguments.format.replace('-', '_')}"
     table = getattr(bf.io, reader)([arguments.responses, *arguments.more], **chosen)
     responses = getattr(table, "responses", table)
-    if responses is not table and arguments.classes is None:  # verdicts have classes in order
-        arguments.classes = ",".join(map(str, responses.classes))
+    names = [*map(str, responses.classes)]
+    # verdicts have classes in order
+    if responses is not table and arguments.classes is None and "," not in "".join(names):
+        arguments.classes = ",".join(names)
         arguments.ordered = responses.ordered if arguments.ordered is None else arguments.ordered
     rows = responses.to_frame().astype(str).set_axis(columns, axis=1).astype("category")
     rows[columns[0]] = rows[columns[0]].cat.set_categories(responses.items.astype(str))
@@ -222,7 +229,7 @@ def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.
 def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return the rows of a long table with a label, and in words which were left out."""
     item, rater, label = frame.columns[:3]
-    path = arguments.responses
+    path = _source(arguments)
     _, skips = tables.left_out(frame[label], _declared(arguments))
     is_skipped = frame[label].isin(skips)
     if not arguments.drop_empty:
@@ -247,7 +254,7 @@ def _read_wide(
     columns: list[str],
 ) -> tuple[pd.DataFrame, str]:
     """Return the responses in a table with a row per item and a column per rater."""
-    require_unique(items, arguments.responses, "an item has one row with --wide")
+    require_unique(items, _source(arguments), "an item has one row with --wide")
     declared = _declared(arguments)
     texts = pd.unique(pd.Series(cells.to_numpy(dtype=object).ravel()).dropna())
     codes = tables.as_integers([*texts, *(declared or [])])

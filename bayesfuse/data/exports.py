@@ -32,6 +32,10 @@ UNNAMED_SESSION = re.compile(r"(.*-)?\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")
 CONTROLS = ("choices", "rating", "taxonomy", "number", "pairwise")
 """Controls of Label Studio that label an item, not a region in it."""
 
+OF_PARTS = (
+    "Labels of spans or regions are not labels of items; bf.io.read_spans reads spans from a table."
+)
+
 FLAT = ("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time")
 """Columns of CSV and JSON-MIN exports of Label Studio that are not labels."""
 
@@ -80,7 +84,7 @@ def read_label_studio(
     [[7, 3, 'good']]
     """
     records = [record for _, table in _files(path) for record in table]
-    if all("annotations" in record for record in records):
+    if all(isinstance(record.get("annotations"), list) for record in records):
         return _responses(_rows_of_tasks(records, item, label), settings)
     names = _require(records, ["annotator", item], "read_label_studio")
     if label is None:
@@ -148,9 +152,9 @@ def read_prodigy(
                 continue
             elif answer == "ignore":
                 answer = None
-            rater = record.get("_annotator_id") or record.get("_session_id")
-            is_named = rater and not UNNAMED_SESSION.fullmatch(str(rater))
-            rows.append((record.get(item), rater if is_named else name, answer))
+            rater = record.get("_annotator_id", record.get("_session_id"))
+            is_unnamed = rater is None or UNNAMED_SESSION.fullmatch(str(rater))
+            rows.append((record.get(item), name if is_unnamed else rater, answer))
     return _responses(rows, settings)
 
 
@@ -317,10 +321,7 @@ def _label(answer: Any) -> Any:
     if not isinstance(answer, list):
         answer = [answer]
     if any(isinstance(part, list | dict) for part in answer):
-        raise ResponsesError(
-            "Labels of spans or regions are not labels of items: make a table of spans for "
-            f"bf.io.read_spans. Got: {len(answer)} {'span' if len(answer) == 1 else 'spans'}."
-        )
+        raise ResponsesError(f"{OF_PARTS} Got: {len(answer)} of an item.")
     parts = sorted({as_text(part) for part in answer if part is not None and part != ""})
     return "|".join(parts) or None
 
@@ -330,8 +331,11 @@ def _rows_of_tasks(tasks: list[Record], item: str, label: str | None) -> Iterato
     annotations = [(task, mark) for task in tasks for mark in task["annotations"]]
     regions = [region for _, mark in annotations for region in mark.get("result") or []]
     controls = {str(r.get("from_name")) for r in regions if r.get("type") in CONTROLS}
-    kinds = {str(region.get("type")) for region in regions}
-    label = label or _only(sorted(controls), sorted(kinds), "controls that label an item")
+    if regions and not controls:
+        raise ResponsesError(
+            f"{OF_PARTS} Got: {shown(sorted({str(r.get('type')) for r in regions}))}."
+        )
+    label = label or _only(sorted(controls), [], "controls that label an item")
     if label not in controls:
         raise ResponsesError(
             f"label= is the from_name of a control. Got: {label!r:.50} among "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_list_like
 
 MODELS = (("model_1", "model_2"), ("model_a", "model_b"))
 WINNERS = {"model_1": "A", "model_a": "A", "model_2": "B", "model_b": "B"}
@@ -39,10 +40,7 @@ def _pairs(
     is_turned = first > second
     parts = []
     for judges, winner, is_swapped in _winners(frame):
-        verdict = winner.map(
-            lambda name: WINNERS.get(name, name) if isinstance(name, str) else name
-        )
-        verdict = verdict.mask(winner == first, "A").mask(winner == second, "B")
+        verdict = winner.replace(WINNERS).mask(winner == first, "A").mask(winner == second, "B")
         # verdicts on swapped outputs name the place, as read_verdicts turns them back
         verdict = verdict.where(is_turned == is_swapped, verdict.replace(TURNED))
         columns = {"judge": judges, "verdict": verdict, "is_swapped": is_swapped}
@@ -78,4 +76,4 @@ def _judges(frame: pd.DataFrame) -> Any:
     """Return names of judges: models without the names of their prompts, or all one."""
     if "judge" not in frame:
         return "judge"
-    return frame["judge"].map(lambda name: name[0] if isinstance(name, list | tuple) else name)
+    return frame["judge"].map(lambda name: name[0] if is_list_like(name) else name)

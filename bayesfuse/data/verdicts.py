@@ -133,10 +133,11 @@ def read_verdicts(
     else:
         frame = read_file(table) if isinstance(table, str | PathLike) else table
     require_kind("A table of verdicts that is not a path", frame, pd.DataFrame)
-    if (item, judge, verdict, judges, swapped) == ("item", "judge", "verdict", None, None):
-        frame, columns_by_role = standard_verdicts(frame) or (frame, {})
-        item, swapped = columns_by_role.get("item", item), columns_by_role.get("swapped")
-        verdict = columns_by_role.get("verdict", verdict)
+    roles = ["item", "judge", "verdict"]
+    if [item, judge, verdict] == roles and not judges and not swapped and not {*roles} <= {*frame}:
+        frame, named = standard_verdicts(frame) or (frame, {})
+        item, verdict = named.get("item", item), named.get("verdict", verdict)
+        swapped = named.get("swapped")
     item_columns = [item] if isinstance(item, str) else [*item]
     judge_columns = [judge] if isinstance(judge, str) else [*judge]
     wide = [*(judges or ())]

@@ -129,6 +129,19 @@ def test_exports_are_recognised(export, tmp_path, capsys):
     assert f"--format {reader.replace('_', '-')}" in message and SECRET not in message
 
 
+def test_several_tables_are_read_as_one(tmp_path, capsys):
+    rows = {"a.csv": "item,rater,label\n1,x,no\n", "b.csv": "item,rater,label\n1,y,\n"}
+    first, second = map(str, written(rows, tmp_path))
+    assert main(["doctor", first, second, "--drop-empty"]) == 2  # one class
+    assert main(["doctor", first, second, first]) == 2
+    assert "line 3 of" in capsys.readouterr().err  # as if the files were one
+    (other,) = written({"c.csv": "item,rater\n1,x\n"}, tmp_path)
+    assert main(["doctor", first, str(other)]) == 2
+    assert "same columns" in capsys.readouterr().err
+    assert main(["doctor", first, second, "--format", "mturk", "--wide"]) == 2
+    assert "--wide describes a table" in capsys.readouterr().err
+
+
 def test_archives_and_compressed_files(tmp_path):
     with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
         for name, text in doccano().items():
@@ -180,7 +193,11 @@ def test_refusals(tmp_path):
     spans = {"id": 1, "text": SECRET, "label": [[0, 4, "ORG"]]}
     files = {"a.jsonl": json.dumps(spans), "b.json": "[1, 2]", "c.json": "[" * 10**5,
              "d.jsonl": '{"id": 1, "label": []}'}  # fmt: skip
-    ann, numbers, deep, empty = written(files, tmp_path)
+    box = {"type": "rectanglelabels", "value": {"rectanglelabels": ["Car"]}, "from_name": "label"}
+    task = {"id": 1, "annotations": [{"completed_by": 1, "result": [box]}], "data": {}}
+    files["regions.json"] = json.dumps([task])
+    ann, numbers, deep, empty, regions = written(files, tmp_path)
+    refused_table("'rectanglelabels'", bf.io.read_label_studio, regions)
     refused_table("bf.io.read_spans", bf.io.read_doccano, ann)
     refused_table("none in 1", bf.io.read_doccano, empty)
     for path in (numbers, deep, tmp_path / "absent.json"):
