@@ -10,6 +10,8 @@ from refusals import refused_as, refused_table
 
 import bayesfuse as bf
 from bayesfuse.__main__ import main
+from bayesfuse.command_line.arguments import parse
+from bayesfuse.command_line.tables import read_tables
 from bayesfuse.errors import ModelError
 
 SECRET = "Text of an item, which no message may hold"
@@ -117,6 +119,9 @@ def test_exports_are_read_in_python_and_in_the_shell(export, tmp_path, capsys):
     assert main(["doctor", *map(str, paths), *kind, *options]) == 0
     printed = capsys.readouterr().out
     assert f"bf.io.read_{reader}" in printed and SECRET not in printed
+    in_shell = read_tables(parse(["doctor", *map(str, paths), *kind, *options])).responses
+    assert in_shell.to_frame().to_numpy().tolist() == expected
+    assert in_shell.items.tolist() == table.items.tolist()
 
 
 @pytest.mark.parametrize("export", ["label-studio", "prodigy", "doccano", "mturk"])
@@ -242,11 +247,14 @@ def test_scores_of_single_answers_are_grades(tmp_path):
     lines = [
         {"question_id": 81, "model": model, "judge": ["gpt-4", "single-v1"], "judgment": SECRET,
          "score": score, "turn": turn}
-        for model, score, turn in [("a", 8, 1), ("a", -1, 2), ("b", 10, 1)]
+        for model, score, turn in [("a", 8.5, 1), ("a", -1, 2), ("b", 10, 1)]
     ]  # fmt: skip
     (path,) = written({"gpt-4_single.jsonl": "\n".join(map(json.dumps, lines))}, tmp_path)
     table, items, _ = bf.io.read_verdicts(path)
-    assert table.ordered and table.to_frame()["label"].tolist() == [8, 10]
+    assert table.ordered and table.to_frame()["label"].tolist() == [8.5, 10]
+    in_shell = read_tables(parse(["doctor", str(path), "--format", "verdicts"])).responses
+    assert in_shell.ordered and in_shell.classes.tolist() == ["8.5", "10.0"]
+    assert in_shell.items.tolist() == sorted(table.items.tolist())
     assert items["model"].tolist() == ["a", "a", "b"]  # -1 is a judge without a score
 
 
