@@ -16,7 +16,7 @@ import pandas as pd
 
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.column_roles import LABEL, as_text, known_names
-from bayesfuse.data.files import read_records
+from bayesfuse.data.files import as_paths, read_records
 from bayesfuse.data.layouts import export_hint
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import as_integers, require_few_classes
@@ -51,7 +51,7 @@ def read_label_studio(
 
     Parameters
     ----------
-    path : path or sequence of paths
+    path : path or list of paths
         Also compressed (.gz, .bz2, .xz, .zip).
     item : str
         "id" of the task, or a key of its ``data``.
@@ -106,7 +106,7 @@ def read_prodigy(
 
     Parameters
     ----------
-    path : path or sequence of paths
+    path : path or list of paths
     item : str
         Key that names the item, such as "_input_hash", "_task_hash" or "id" of your data.
     label : str, optional
@@ -141,6 +141,8 @@ def read_prodigy(
     is_binary = not any("options" in record or "accept" in record for record in records)
     if is_binary:
         names = sorted({str(record["label"]) for record in records if "label" in record})
+        if not names:
+            raise ResponsesError(f"{OF_PARTS} Got: tasks without options and without a label.")
         label = label or _only(names, names, "labels that are judged")
     rows: list[Row] = []
     for name, table in files:
@@ -165,7 +167,7 @@ def read_doccano(
 
     Parameters
     ----------
-    path : path or sequence of paths
+    path : path or list of paths
         The zip file that doccano writes, or files in it, such as "ann.jsonl" and "bob.jsonl".
     item : str
         Column of the items: "id" is the same in the files of all annotators.
@@ -220,7 +222,7 @@ def read_mturk(
 
     Parameters
     ----------
-    path : path or sequence of paths
+    path : path or list of paths
     item : str
         Column of the items: "HITId" or one of the input, such as "Input.image_url".
     label : str, optional
@@ -268,8 +270,7 @@ def read_mturk(
 
 def _files(paths: Paths) -> list[tuple[str, list[Record]]]:
     """Return the records of every file, with its name without suffixes."""
-    listed = [paths] if isinstance(paths, str | PathLike) else paths
-    return [file for path in listed for file in read_records(path)]
+    return [file for path in as_paths(paths) for file in read_records(path)]
 
 
 def _require(records: list[Record], keys: Sequence[str], reader: str) -> list[str]:

@@ -101,6 +101,17 @@ def _names_in_json(path: str | PathLike[str]) -> list[str]:
         return []
 
 
+def as_paths(paths: Any) -> list[Any]:
+    """Return one path or several as a list, or raise ModelError."""
+    listed = [*paths] if isinstance(paths, list | tuple) else [paths]
+    if not listed or not all(isinstance(path, str | PathLike) for path in listed):
+        raise ModelError(
+            "path must be the path of a file, or a list of paths. Got: "
+            f"{type(paths).__name__} of {len(listed)} {type((listed or [None])[0]).__name__}."
+        )
+    return listed
+
+
 def read_records(path: str | PathLike[str]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the rows of a CSV, JSON or JSONL file, or of all files in an archive, as mappings.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from os import PathLike
 from typing import Any
 
 import pandas as pd
 
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.exports import Paths, Record
-from bayesfuse.data.files import read_records
+from bayesfuse.data.files import as_paths, read_records
 from bayesfuse.data.layouts import export_hint
 from bayesfuse.data.verdicts import Verdicts, read_verdicts
 from bayesfuse.errors import ResponsesError
@@ -29,7 +28,7 @@ def read_inspect(path: Paths, *, score: str | None = None, positive: Any = None)
 
     Parameters
     ----------
-    path : path or sequence of paths
+    path : path or list of paths
         Logs as JSON (``inspect log convert --to json``) or .eval files.
     score : str, optional
         Of scorers with several values, such as {"accuracy": "C", "style": 3}, the one to read.
@@ -65,8 +64,7 @@ def read_inspect(path: Paths, *, score: str | None = None, positive: Any = None)
     >>> bf.io.read_inspect(path).responses.to_frame().to_numpy().tolist()
     [[1, 'lenient', 'I'], [1, 'strict', 'C']]
     """
-    listed = [path] if isinstance(path, str | PathLike) else path
-    rows = [row for log in listed for row in _rows(read_records(log), score)]
+    rows = [row for log in as_paths(path) for row in _rows(read_records(log), score)]
     if not rows:
         raise ResponsesError("A log must have scores of samples. Got: none.")
     frame = pd.DataFrame(rows, columns=[*ITEM, "judge", "verdict"])

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from pandas.api.types import is_hashable
 
 from bayesfuse.data.arrays import quoted, refuse, shown
+from bayesfuse.data.files import as_paths, read_file
 from bayesfuse.data.judgments import standard_verdicts
 from bayesfuse.data.layouts import naming_reader
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tables import read_file, require_few_classes
+from bayesfuse.data.tables import require_few_classes
 from bayesfuse.errors import ResponsesError, require_kind
 from bayesfuse.errors.messages import SHORT
 
@@ -128,10 +129,9 @@ def read_verdicts(
     >>> responses.classes.tolist(), items["system"].to_dict()
     (['A', 'B', 'tie'], {'1 / new': 'new', '2 / old': 'old'})
     """
-    if isinstance(table, list | tuple):
-        frame = pd.concat([read_file(path) for path in table], ignore_index=True)
-    else:
-        frame = read_file(table) if isinstance(table, str | PathLike) else table
+    frame = table
+    if isinstance(table, str | PathLike | list | tuple):
+        frame = pd.concat([read_file(path) for path in as_paths(table)], ignore_index=True)
     require_kind("A table of verdicts that is not a path", frame, pd.DataFrame)
     roles = ["item", "judge", "verdict"]
     if [item, judge, verdict] == roles and not judges and not swapped and not {*roles} <= {*frame}:

@@ -207,6 +207,13 @@ def test_refusals(tmp_path):
     refused_table("none in 1", bf.io.read_doccano, empty)
     for path in (numbers, deep, tmp_path / "absent.json"):
         refused_as(ModelError, "An export is the path", bf.io.read_doccano, path)
+    for table in (pd.DataFrame({"a": [1]}), [], [{"id": 1}], 3):
+        refused_as(ModelError, "path must be", bf.io.read_mturk, table)
+    refused_as(ModelError, "path must be", bf.io.read_verdicts, [{"id": 1}])
+    (other,) = written(
+        {"ner.jsonl": '{"_input_hash": 1, "answer": "accept", "spans": []}'}, tmp_path
+    )
+    refused_table("bf.io.read_spans", bf.io.read_prodigy, other)
     (other,) = written(prodigy(), tmp_path)
     refused_table("bf.io.read_prodigy reads", bf.io.read_mturk, other)
     refused_table("bf.io.read_prodigy reads", bf.io.read_inspect, other)
