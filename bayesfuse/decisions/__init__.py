@@ -7,6 +7,7 @@ are named.
 
 from bayesfuse.decisions.error_traits import error_traits
 from bayesfuse.decisions.labels_needed import labels_needed
+from bayesfuse.decisions.leaderboard import leaderboard
 from bayesfuse.decisions.next_items import accept_labels, errors_after, next_items
 from bayesfuse.decisions.position_bias import position_bias
 from bayesfuse.decisions.ranks import expected_errors, rank_items, rank_raters
@@ -23,6 +24,7 @@ __all__ = [
     "expected_errors",
     "item_grades",
     "labels_needed",
+    "leaderboard",
     "next_items",
     "position_bias",
     "rank_items",

@@ -28,6 +28,7 @@ from bayesfuse.plots.raters import (
     plot_raters as plot_raters,
     plot_sensitivity_specificity as plot_sensitivity_specificity,
 )
+from bayesfuse.plots.systems import plot_leaderboard as plot_leaderboard
 
 __all__ = sorted(name for name in globals() if name.startswith(("plot_", "var_names")))
 

@@ -5,6 +5,7 @@ from itertools import permutations
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import cbook
 from matplotlib.text import Text
@@ -67,6 +68,14 @@ class Crowd:
     def checked(self, check, **options):
         return check(self.result, self.model, draws=5, random_seed=1, **options)
 
+    def of_pairs(self):
+        items, systems = self.responses.items, self.responses.raters
+        first = np.arange(len(items)) % len(systems)
+        names = {"first": systems[first], "second": systems[(first + 1) % len(systems)]}
+        shown = tuple(self.responses.classes[:2].tolist())
+        pairs = pd.DataFrame({"item": items} | names)
+        return bf.decisions.leaderboard(self.result, pairs, draws=20, shown=shown, random_seed=1)
+
     def truth(self):
         best = bf.label_probabilities(self.result).idxmax("class")
         return dict(zip(best["item"].values.tolist(), best.values.tolist(), strict=True))
@@ -89,6 +98,7 @@ PICTURES = {
     "plot_grid": lambda c: plots.plot_grid(c.result, (1, c.responses.n_items)),
     "plot_known_labels": lambda c: plots.plot_known_labels(c.of_known_labels()),
     "plot_labels": lambda c: plots.plot_labels(c.result),
+    "plot_leaderboard": lambda c: plots.plot_leaderboard(c.of_pairs()),
     "plot_overview": lambda c: plots.plot_overview(c.result, c.model)["raters"],
     "plot_panel": lambda c: plots.plot_panel(bf.decisions.select_panel(c.result, draws=5)),
     "plot_differences": lambda c: plots.plot_differences(bf.decisions.rank_raters(c.result)),
@@ -154,6 +164,7 @@ REFUSED = {
     ("plot_dependence", "one rater"): "no pair of 1 raters",
     ("plot_class_shares", "one item"): "keep joint draws of the labels",  # a point has none
     ("plot_panel", "one item"): "keep joint draws of the labels",
+    ("plot_leaderboard", "one rater"): "A pair must be of two systems",
 }
 SIZES = {"one rater": ((6, 1, 2), False), "one item": ((1, 4, 2), True)}
 

@@ -1,0 +1,257 @@
+"""Rank systems by the labels of pairs of their outputs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy
+import xarray as xr
+from numpy.typing import NDArray
+
+from bayesfuse.data import arrays
+from bayesfuse.data.names import places, unique_names
+from bayesfuse.errors import (
+    ModelError,
+    PoorFitWarning,
+    brief,
+    require_count,
+    require_seed,
+    warn,
+)
+from bayesfuse.numerics.davidson import Davidson, draw_parameters
+from bayesfuse.numerics.kernels import Array
+from bayesfuse.results import item_knowledge
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import tails
+
+FIRST, SECOND = 0, 1  # columns of outcomes; the last is a tie
+CYCLE_LEVEL = 0.05  # probability that chance makes any win of a cycle
+
+
+class _Pairs(NamedTuple):
+    """The pairs of the items of a result, and the names of the systems."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    cluster: NDArray[np.int64]
+    systems: NDArray[Any]
+
+
+def leaderboard(
+    result: xr.DataTree,
+    pairs: pd.DataFrame,
+    *,
+    item: str = "item",
+    first: str = "first",
+    second: str = "second",
+    question: str | None = None,
+    shown: tuple[Any, Any] | None = None,
+    draws: int = 1000,
+    ci_prob: float | None = None,
+    random_seed: Any = None,
+) -> xr.Dataset:
+    r"""Rank systems whose outputs were compared in pairs by judges.
+
+    The labels of pairs (A, B, tie) come from the judges with their uncertainty. The strengths of
+    the systems have a Bradley–Terry model with ties [1]_ and an advantage of the output that is
+    shown first [2]_. Labels are summed out: draws of labels from a posterior that does not know
+    the systems would draw their strengths together. Questions are reweighted in every draw
+    (Bayesian bootstrap), because systems do well or badly on the same questions. Priors of
+    strengths, of the advantage and of the log weight of ties are normal, with standard deviations
+    1.5, 0.5 and 2.
+
+    Parameters
+    ----------
+    result : DataTree with label probabilities; items are pairs of outputs
+        From ``bf.fuse``, ``bf.sample``, ``bf.fit`` or ``bf.find_map``. A judge who is asked in both
+        orders is two raters: see :func:`position_bias`.
+    pairs : DataFrame
+        A row for every item: its name, and the systems whose outputs are shown first and second.
+    item, first, second : str
+        Names of these columns.
+    question : str, optional
+        Column of the question that systems answered; without it every pair is one of its own.
+    shown : (first, second), optional
+        Classes by which the first and the second system win, needed if there are more than two. All
+        others are ties.
+    draws : int, default 1000
+    ci_prob, random_seed : probability of the intervals, default that of ArviZ, and seed
+
+    Returns
+    -------
+    Dataset, dims (system, rank, other)
+        Sorted by expected rank. By system: ``strength`` (log-odds, mean zero), ``low``, ``high``,
+        ``expected_rank``, ``rank_low``, ``rank_high`` and the number of ``pairs``; by rank its
+        ``probability``; by ``other`` the probability that the strength is larger (``better``), the
+        expected share of ``wins``, with ties as halves, and how often the two were ``compared``.
+        Attributes: ``first_advantage`` of the system shown first, in log-odds, with ``_low`` and
+        ``_high``; ``groups``, of systems that no pair connects; ``cycle``, of systems of which each
+        clearly beats the next.
+
+    Raises
+    ------
+    ModelError
+        A pair is absent, of one system twice, or named twice; fewer than two systems.
+
+    Warns
+    -----
+    PoorFitWarning
+        Systems are not all connected, or beat each other in a cycle.
+
+    References
+    ----------
+    .. [1] Davidson (1970), On extending the Bradley–Terry model to accommodate ties in paired
+       comparison experiments, JASA 65, 317–328.
+    .. [2] Davidson & Beaver (1977), On extending the Bradley–Terry model to incorporate
+       within-pair order effects, Biometrics 33, 693–702.
+
+    Examples
+    --------
+    >>> import pandas as pd, bayesfuse as bf
+    >>> pairs = pd.DataFrame({"first": ["x", "y", "z"] * 20, "second": ["y", "z", "x"] * 20})
+    >>> pairs["item"] = range(60)
+    >>> verdicts = [["A", "A", "A"], ["A", "A", "B"], ["B", "B", "B"]] * 20
+    >>> model = bf.models.DawidSkene(bf.Responses.from_matrix(verdicts))
+    >>> board = bf.decisions.leaderboard(bf.fit(model, random_seed=1), pairs, random_seed=1)
+    >>> board["system"].values.tolist()
+    ['x', 'y', 'z']
+    """
+    require_count("draws", draws)
+    rng, level = require_seed(random_seed), tails(ci_prob)
+    probability = label_probabilities(result).transpose("item", "class")
+    compared = _read(pairs, {"item": item, "first": first, "second": second}, question, probability)
+    outcome = _outcomes(shown, probability["class"].values)
+    likelihood = _by_outcome(probability.values, outcome)
+    before = _by_outcome(item_knowledge.stored(result).prior, outcome)
+    likelihood = likelihood / np.maximum(before, np.finfo(float).tiny)
+    n_systems = len(compared.systems)
+    model = Davidson(compared.first, compared.second, likelihood, n_systems)
+    drawn = draw_parameters(model, compared.cluster, draws, rng)
+    strength = drawn[:, :n_systems] - drawn[:, :n_systems].mean(axis=1, keepdims=True)
+    board = _summarise(strength, level)
+    wins, number = _wins(compared, _by_outcome(probability.values, outcome))
+    board["wins"] = ("system", "other"), wins / np.where(number > 0, number, np.nan)
+    board["compared"] = ("system", "other"), number
+    board["pairs"] = "system", number.sum(axis=1)
+    ends = np.quantile(drawn[:, n_systems], level)
+    names = compared.systems
+    attrs = {"first_advantage": float(drawn[:, n_systems].mean())}
+    attrs |= {"first_advantage_low": float(ends[0]), "first_advantage_high": float(ends[1])}
+    board = board.assign_coords(system=names, other=names, rank=np.arange(1, n_systems + 1))
+    board = board.assign_attrs(attrs, **_structure(wins, number, names))
+    order = np.argsort(board["expected_rank"].values, kind="stable")
+    return board.isel(system=order, other=order)
+
+
+def _read(
+    pairs: pd.DataFrame, names: dict[str, str], question: str | None, probability: xr.DataArray
+) -> _Pairs:
+    """Return the systems and the question of every item of a result."""
+    wanted = [*names.values(), *([] if question is None else [question])]
+    columns = dict(zip([*names, "question"], arrays.columns(pairs, wanted, "pairs"), strict=False))
+    columns = {key: pd.Series(column).to_numpy() for key, column in columns.items()}
+    if len(twice := columns["item"][pd.Series(columns["item"]).duplicated()]):
+        raise ModelError(
+            f"Every item must have one row of pairs. Got: {arrays.quoted(twice[0])} more than once."
+        )
+    row = places(probability["item"].values, columns["item"])
+    if (row < 0).any():
+        absent = probability["item"].values[row < 0]
+        raise ModelError(
+            "pairs must name the two systems of every item of the result. Got: none for "
+            f"{arrays.quoted(absent[0])} ({len(absent)} such)."
+        )
+    both = np.concatenate([columns["first"][row], columns["second"][row]])
+    systems = unique_names(pd.unique(pd.Series(both)), "system")
+    first, second = np.split(places(both, systems), 2)
+    if (first == second).any():
+        same = probability["item"].values[first == second][0]
+        raise ModelError(
+            f"A pair must be of two systems. Got: {arrays.quoted(same)}, of "
+            f"{arrays.quoted(systems[first[first == second][0]])} twice."
+        )
+    cluster = np.arange(len(row))
+    if question is not None:
+        cluster = pd.factorize(columns["question"][row], use_na_sentinel=False)[0]
+    return _Pairs(first, second, cluster.astype(np.int64), systems)
+
+
+def _outcomes(shown: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the outcome of every class: the first wins, the second wins, or a tie."""
+    if shown is None:
+        shown = classes.tolist()
+    code = places(arrays.as_array(list(shown)), classes) if np.ndim(shown) == 1 else np.array([])
+    if len(code) != 2 or code.min() < 0 or code[0] == code[1]:
+        raise ModelError(
+            "shown= must be the classes by which the first and the second system win, two of "
+            f"{classes.tolist()}. Got: {brief(shown)}."
+        )
+    outcome = np.full(len(classes), 2)
+    outcome[code] = FIRST, SECOND
+    return outcome
+
+
+def _by_outcome(probability: Array, outcome: NDArray[np.int64]) -> Array:
+    """Return probabilities of the outcomes (items, 3) from those of the classes."""
+    return np.stack([probability[:, outcome == k].sum(axis=1) for k in range(3)], axis=1)
+
+
+def _summarise(strength: Array, level: tuple[float, float]) -> xr.Dataset:
+    """Return strengths and ranks of draws (draws, systems), with intervals."""
+    rank = scipy.stats.rankdata(-strength, axis=1, method="ordinal")
+    low, high = np.quantile(strength, level, axis=0)
+    rank_low, rank_high = np.quantile(rank, level, axis=0, method="inverted_cdf")
+    numbers = np.arange(1, strength.shape[1] + 1)
+    better = [(strength[:, [system]] > strength).mean(axis=0) for system in range(len(numbers))]
+    by_system = {
+        "strength": strength.mean(axis=0),
+        "low": low,
+        "high": high,
+        "expected_rank": rank.mean(axis=0),
+        "rank_low": rank_low,
+        "rank_high": rank_high,
+    }
+    variables: dict[str, Any] = {name: ("system", values) for name, values in by_system.items()}
+    chance = [(rank == number).mean(axis=0) for number in numbers]
+    variables["probability"] = ("system", "rank"), np.stack(chance, axis=1)
+    variables["better"] = ("system", "other"), np.stack(better) + 0.5 * np.eye(len(numbers))
+    return xr.Dataset(variables)
+
+
+def _wins(pairs: _Pairs, probability: Array) -> tuple[Array, NDArray[np.int64]]:
+    """Return expected wins of systems over others, ties as halves, and numbers of comparisons."""
+    n_systems = len(pairs.systems)
+    won, number = np.zeros((n_systems, n_systems)), np.zeros((n_systems, n_systems), dtype=int)
+    half = probability[:, 2] / 2
+    for one, other, outcome in ((*pairs[:2], FIRST), (*pairs[1::-1], SECOND)):
+        np.add.at(won, (one, other), probability[:, outcome] + half)
+        np.add.at(number, (one, other), 1)
+    return won, number
+
+
+def _structure(won: Array, number: NDArray[np.int64], systems: NDArray[Any]) -> dict[str, Any]:
+    """Return groups of systems that no pair connects, and a cycle of clear wins; warn of both."""
+    connected = scipy.sparse.csgraph.connected_components
+    n_groups, group = connected(number)
+    groups = [systems[group == place].tolist() for place in range(n_groups)]
+    if n_groups > 1:
+        warn(
+            "Every two systems must be connected by pairs, because strengths are relative: ranks "
+            "across groups follow from the prior alone. Compare systems of different groups. Got: "
+            f"{n_groups} groups, {brief(groups)}.",
+            PoorFitWarning,
+        )
+    n_compared = np.count_nonzero(number) // 2
+    clear = scipy.special.betainc(won + 0.5, number - won + 0.5, 0.5) < CYCLE_LEVEL / n_compared
+    n_parts, part = connected(clear & (number > 0), connection="strong")
+    cycle: list[Any] = []
+    if n_parts < len(systems):
+        cycle = systems[part == np.bincount(part).argmax()].tolist()
+        warn(
+            "A ranking assumes that a system that beats another also beats those that the other "
+            f"beats. Got: wins in a cycle among {brief(cycle)}; see `wins` of these systems.",
+            PoorFitWarning,
+        )
+    return {"groups": groups, "cycle": cycle}
