@@ -35,20 +35,20 @@ def standard_verdicts(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]
 def _pairs(
     frame: pd.DataFrame, place: list[str], models: tuple[str, str]
 ) -> tuple[pd.DataFrame, dict[str, Any]] | None:
-    """Return verdicts on pairs of systems, of which A is the first in the alphabet."""
+    """Return verdicts on pairs of systems; A is the first in the alphabet if orders differ."""
     first, second = (frame[model].astype(str) for model in models)
     is_turned = first > second
+    names = first.where(~is_turned, second), second.where(~is_turned, first)
+    keys = [*(frame[name] for name in place), *names]
+    if is_turned.groupby(keys).nunique().max() == 1:  # keep the order in which systems are shown
+        names, is_turned = (first, second), is_turned & False
     parts = []
     for judges, winner, is_swapped in _winners(frame):
         verdict = winner.replace(WINNERS).mask(winner == first, "A").mask(winner == second, "B")
         # verdicts on swapped outputs name the place, as read_verdicts turns them back
         verdict = verdict.where(is_turned == is_swapped, verdict.replace(TURNED))
         columns = {"judge": judges, "verdict": verdict, "is_swapped": is_swapped}
-        systems = {
-            "model_a": first.where(~is_turned, second),
-            "model_b": second.where(~is_turned, first),
-        }
-        parts.append(frame[place].assign(**systems, **columns))
+        parts.append(frame[place].assign(model_a=names[0], model_b=names[1], **columns))
     if not parts:
         return None
     settings = {"item": [*place, "model_a", "model_b"], "judge": "judge", "verdict": "verdict"}

@@ -219,7 +219,7 @@ def test_refusals(tmp_path):
     refused_table("bf.io.read_prodigy reads", bf.io.read_inspect, other)
 
 
-def test_judgments_of_pairs_name_the_first_system_of_the_alphabet(tmp_path, capsys):
+def test_judgments_of_a_pair_in_both_orders_are_of_one_item(tmp_path, capsys):
     """Both orders of a pair and both columns of models are the same item (FastChat, MT-Bench)."""
     game = {"question_id": 81, "judge": ["gpt-4", "pair-v2"], "turn": 1, "g1_judgment": SECRET}
     games = [
@@ -235,6 +235,10 @@ def test_judgments_of_pairs_name_the_first_system_of_the_alphabet(tmp_path, caps
     ]  # fmt: skip
     assert main(["doctor", str(path), "--format", "verdicts"]) == 0
     assert SECRET not in capsys.readouterr().out
+    path.write_text(json.dumps(games[0]))  # one order is kept
+    as_shown = bf.io.read_verdicts(path)
+    assert as_shown.items["model_a"].tolist() == ["z"]
+    assert as_shown.responses.to_frame()["label"].tolist() == ["A", "B"]
     winners = ["model_a", "model_b", "tie (inconsistent)", "tie (bothbad)"]
     models = {"model_a": ["z", "a", "a", "a"], "model_b": ["a", "z", "z", "z"]}
     pairs = pd.DataFrame({"question_id": [1, 1, 2, 3]} | models | {"winner": winners, "judge": "u"})
