@@ -59,6 +59,9 @@ CALLS = """calls that most people need:
   bayesfuse fit wide.csv --wide --item task       one row per item, one column per rater
   bayesfuse fit table.csv --gold known.csv --ask 20    use known labels, choose the next"""
 
+FORMATS = ("label-studio", "prodigy", "doccano", "mturk", "inspect", "verdicts")
+"""Exports that are read by functions of ``bf.io``."""
+
 # Options and their help: --name METAVAR, --name {a,b,c} or a flag.
 
 TABLE = {
@@ -67,6 +70,8 @@ TABLE = {
     "--label COLUMN": "column of the labels (%(default)s)",
     "--wide": "the table has one row per item and one column per rater (recognised, too, where no "
     "column is called rater or label, or alike)",
+    f"--format {{{','.join(FORMATS)}}}": "the files are exports of this tool, or "
+    "judgments; --item and --label choose among their columns",
     "--no-header": "the first line holds responses, and columns are called 0, 1, 2, ...",
     "--ignore A,B,...": "columns of a wide table that are not raters",
     "--drop-empty": "leave out rows without a label",
@@ -235,7 +240,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit = commands.add_parser(
         "fit",
-        usage="%(prog)s FILE [options]",
+        usage="%(prog)s FILE [FILE ...] [options]",
         help="labels and raters from a table of responses",
         description="Fit the models that are sensible for a table with one row per response, "
         "check and average them, or fit one --model. Writes the labels (CSV) and, if asked, a "
@@ -252,6 +257,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in (fit, doctor):
         command.add_argument("responses", type=path, metavar="FILE", help="the table of responses")
+        more = "further files with the same columns, or further exports"
+        command.add_argument("more", type=path, nargs="*", metavar="FILE", help=more)
         _add(command, TABLE | KNOWN)
         command.set_defaults(item="item", rater="rater", label="label")
     _add(fit, FIT)

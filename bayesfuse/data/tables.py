@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -35,6 +35,7 @@ from bayesfuse.data.column_roles import (
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.files import UNNAMED, read_call, read_file
 from bayesfuse.data.headings import without_headings
+from bayesfuse.data.layouts import naming_reader, refuse_nested
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
@@ -51,6 +52,7 @@ Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 
 
 ROLES = [ITEM, RATER, LABEL]  # names of the columns, where the table has none
+FRAME = "# frame is your table, as read by pandas"
 CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
 RENAMED = """responses = bf.Responses.from_long(
     responses.to_frame(), items=responses.items, raters=responses.raters{},
@@ -92,12 +94,25 @@ def read_table(
         code_of_names = RENAMED.format(naming_code(naming))
         return renamed_classes(source, positive, normalise), "", f"{CODE}\n{code_of_names}", ROLES
     frame = _as_frame(source)
-    is_file = isinstance(source, str | PathLike)
-    code = [read_call(source) if is_file else "# frame is your table, as read by pandas"]
-    if not isinstance(frame, pd.DataFrame):
-        table = Responses.from_matrix(frame, **naming)
-        code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
-        return table, wide(table, frame, "numbered from 0"), "\n".join(code), ROLES
+    origin = read_call(source) if isinstance(source, str | PathLike) else FRAME
+    if isinstance(frame, pd.DataFrame):
+        refuse_nested(frame)
+        with naming_reader(frame.columns):
+            return _read_frame(frame, wanted, missing, naming, origin)
+    table = Responses.from_matrix(frame, **naming)
+    code = f"{origin}\nresponses = bf.Responses.from_matrix(frame{naming_code(naming)})"
+    return table, wide(table, frame, "numbered from 0"), code, ROLES
+
+
+def _read_frame(
+    frame: pd.DataFrame,
+    wanted: tuple[str, str, str],
+    missing: str,
+    naming: dict[str, Any],
+    origin: str,
+) -> tuple[Responses, str, str, list[str]]:
+    """Return the responses in a frame, how it was read in words and as code, and its columns."""
+    code = [origin]
     frame, note = tidy(_with_index_columns(frame, wanted, code), code)
     has_index = not isinstance(frame.index, pd.RangeIndex)
     roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
@@ -285,6 +300,13 @@ def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
         for name, number in labels.value_counts().items()
         if number
     )
+
+
+def as_integers(names: Iterable[str]) -> dict[str, Any]:
+    """Map names to integers if all are plain integers, else to themselves."""
+    listed = list(names)
+    are_integers = all(INTEGER.fullmatch(name) and abs(int(name)) < 2**63 for name in listed)
+    return {name: int(name) if are_integers else name for name in listed}
 
 
 def require_few_classes(table: Responses) -> None:
