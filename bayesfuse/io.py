@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from bayesfuse.numerics.lazy import imported, importer
 
 if TYPE_CHECKING:
+    from bayesfuse.data.exports import (
+        read_doccano as read_doccano,
+        read_label_studio as read_label_studio,
+        read_mturk as read_mturk,
+        read_prodigy as read_prodigy,
+    )
+    from bayesfuse.data.inspect_logs import read_inspect as read_inspect
     from bayesfuse.data.label_sets import LabelSets as LabelSets
     from bayesfuse.data.partitions import Partitions as Partitions
     from bayesfuse.data.verdicts import read_verdicts as read_verdicts

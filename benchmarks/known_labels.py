@@ -11,15 +11,17 @@ responses that are right, and ``errors`` that of draws whose number of wrong lab
 interval or within 20 %. ``behind`` is by how much the log-loss of ``known labels`` exceeds that of
 the way that is best of the others on average, and this over its standard error between draws. Draws
 that would take more than 60 % of the truth are left out. ``--ask`` compares the items of
-``bf.decisions.next_items``.
+``bf.decisions.next_items``, and ``--needed`` widths that ``bf.decisions.labels_needed`` predicts
+from 50 known labels with those that 200 give, of the shares of the panel's items and of new ones.
 
     python benchmarks/known_labels.py [--quick] [--only web face] [--known 20 50 100] [--draws 4]
-        [--ask] [--write]
+        [--ask] [--needed] [--write]
 """
 
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -194,12 +196,47 @@ def asked(name: str, n_draws: int) -> None:
         )
 
 
+def needed(n_draws: int, few: int = 50, many: int = 200) -> None:
+    """Compare widths of 89 % intervals that few known labels predict with those of many."""
+    responses, truth = table_of(PANEL)
+    models = {"models": fitted(responses)["models"]}
+
+    def widths(gold: pd.Series, seed: int) -> tuple[Any, pd.Series]:
+        result = bf.sample(
+            WeightedVotes(responses, gold.to_dict(), models), 200, random_seed=seed, **QUIET
+        )
+        options = {"width": 0.1, "ci_prob": 0.89, "random_seed": seed}
+        return result, bf.decisions.labels_needed(result, **options).iloc[0]
+
+    columns = "width", "new_width"
+    for seed in range(n_draws):
+        mixed = truth.sample(frac=1.0, random_state=seed)
+        result, now = widths(mixed.head(few), seed)
+        _, then = widths(mixed.head(many), seed)
+        cells = []
+        for column, number in zip(columns, ("labels", "new_labels"), strict=True):
+            predicted = predicted_width(result, number, many, seed)
+            cells.append(f"{now[column]:.3f}  {predicted:.3f} {then[column]:.3f}")
+        print(f"{seed:4}  " + "   ".join(cells), flush=True)
+
+
+def predicted_width(result: Any, column: str, n_known: int, seed: int) -> float:
+    """Return the least width for which so many known labels are enough."""
+    low, high = 0.001, 0.999
+    while high - low > 1e-4:
+        width = (low + high) / 2
+        table = bf.decisions.labels_needed(result, width=width, ci_prob=0.89, random_seed=seed)
+        low, high = (low, width) if table[column][0] <= n_known else (width, high)
+    return high
+
+
 def main() -> None:
     parser = Arguments(__doc__, "one table, one draw")
     parser.add_argument("--only", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--known", nargs="+", type=int, default=[20, 50, 100])
     parser.add_argument("--draws", type=int, default=4)
     parser.add_argument("--ask", action="store_true")
+    parser.add_argument("--needed", action="store_true")
     options = parser.parse_args()
     names = ["bluebird"] if options.quick else options.only
     n_draws = 1 if options.quick else options.draws
@@ -207,6 +244,11 @@ def main() -> None:
         print("set            known aim    accuracy log-loss wrong labels of all")
         for name in names:
             asked(name, n_draws)
+        return
+    if options.needed:
+        print("Widths from 50 known labels; from 200, predicted and measured")
+        print("draw  of these items         of new items")
+        needed(n_draws)
         return
     columns = "set", "known", "seed", "way", "accuracy", "loss", "ece", "ratio", "raters", "errors"
     rows = []

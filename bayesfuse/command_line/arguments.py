@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -54,9 +55,12 @@ MODELS: dict[str, dict[str, Any]] = {
 CALLS = """calls that most people need:
   bayesfuse doctor table.csv                      which questions it answers
   bayesfuse fit table.csv                         labels and raters: table-labels.csv
-  bayesfuse fit table.csv --report report.html    the same as a page with pictures
+  bayesfuse fit table.csv --report report.html    the same as a page
   bayesfuse fit wide.csv --wide --item task       one row per item, one column per rater
   bayesfuse fit table.csv --gold known.csv --ask 20    use known labels, choose the next"""
+
+FORMATS = ("label-studio", "prodigy", "doccano", "mturk", "inspect", "verdicts")
+"""Exports that are read by functions of ``bf.io``."""
 
 # Options and their help: --name METAVAR, --name {a,b,c} or a flag.
 
@@ -66,6 +70,8 @@ TABLE = {
     "--label COLUMN": "column of the labels (%(default)s)",
     "--wide": "the table has one row per item and one column per rater (recognised, too, where no "
     "column is called rater or label, or alike)",
+    f"--format {{{','.join(FORMATS)}}}": "the files are exports of this tool, or "
+    "judgments; --item and --label choose among their columns",
     "--no-header": "the first line holds responses, and columns are called 0, 1, 2, ...",
     "--ignore A,B,...": "columns of a wide table that are not raters",
     "--drop-empty": "leave out rows without a label",
@@ -87,8 +93,8 @@ FIT = {
     "column for every label and for reject; the labels are then those of least expected cost",
     "--ask N": "choose N items at random to label next, for --gold",
     "--ask-file FILE.csv": "file of these items, with a column label to fill in (NAME-ask.csv)",
-    "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items: a "
-    "column of the table of items or, without one, of the responses",
+    "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items, and "
+    "show them in the report: a column of the table of items or, without one, of the responses",
     "--time 2min": "maximum time, checks included: 90s, 2min or 1h (3min; with --model as long as "
     "it takes)",
     "--draws N": "draws per chain (1000; without --model at most 350)",
@@ -105,7 +111,7 @@ FIT = {
     "--graph FILE": "edges between neighbours: two columns of items and optionally a column weight",
     "--spans FILE.csv": "file of the spans of items in sequence and their probabilities",
     "--picture FILE.png": "file of a plot (with --model: next to the output, NAME.png)",
-    "--report FILE.html": "file of the report as one page with pictures (without --model)",
+    "--report FILE.html": "file of the report, one page for a browser (without --model)",
     f"--model {{{','.join(MODELS)}}}": "one model in place of several that are averaged",
     "--quiet": "print nothing but errors",
 }
@@ -215,6 +221,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             f"a command comes first, as in bayesfuse fit {words[0]}. Got: no command"
         )
     arguments = _parser().parse_args(argv)
+    arguments.command_line = shlex.join(["bayesfuse", *words])
     if arguments.command == "fit":
         _complete(arguments)
         resolve_files(arguments)
@@ -235,7 +242,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     fit = commands.add_parser(
         "fit",
-        usage="%(prog)s FILE [options]",
+        usage="%(prog)s FILE [FILE ...] [options]",
         help="labels and raters from a table of responses",
         description="Fit the models that are sensible for a table with one row per response, "
         "check and average them, or fit one --model. Writes the labels (CSV) and, if asked, a "
@@ -252,6 +259,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     for command in (fit, doctor):
         command.add_argument("responses", type=path, metavar="FILE", help="the table of responses")
+        more = "further files with the same columns, or further exports"
+        command.add_argument("more", type=path, nargs="*", metavar="FILE", help=more)
         _add(command, TABLE | KNOWN)
         command.set_defaults(item="item", rater="rater", label="label")
     _add(fit, FIT)

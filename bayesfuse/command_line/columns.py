@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from io import BytesIO
@@ -16,8 +15,10 @@ from bayesfuse.command_line.console import write_stderr
 from bayesfuse.command_line.files import open_table
 from bayesfuse.data.arrays import MISSING, quoted, shown
 from bayesfuse.data.column_roles import KNOWN, known_names
-from bayesfuse.data.files import read_text
+from bayesfuse.data.files import parse_records, read_records, read_text
 from bayesfuse.data.headings import without_headings
+from bayesfuse.data.layouts import refuse_nested
+from bayesfuse.errors import ResponsesError
 
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
@@ -43,7 +44,7 @@ def read_text_table(
     """Read a table as unchanged text, and return its separator."""
     try:
         opened = open_table(path)
-        if ".jsonl" in path.suffixes or path.suffix == ".parquet":
+        if {".json", ".jsonl"} & {*path.suffixes} or path.suffix == ".parquet":
             return _read_values(path, opened()), ","
         # the dtype category would read 007 as 7
         return read_text(path, opened, columns, has_header, dtype=str, na_values=MISSING)
@@ -51,7 +52,7 @@ def read_text_table(
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise CommandError(f"cannot read {path} as a table of UTF-8 text: {error}") from error
-    except CommandError:
+    except (CommandError, ResponsesError):
         raise
     except Exception as error:  # every compression has its own errors
         reason = str(error) or type(error).__name__
@@ -73,9 +74,12 @@ def _read_values(path: Path, source: Path | BytesIO) -> pd.DataFrame:
     if path.suffix == ".parquet":
         frame = pd.read_parquet(source, dtype_backend="numpy_nullable")
     else:
-        raw = source.read_bytes() if isinstance(source, Path) else source.getvalue()
-        lines = filter(str.strip, raw.decode("utf-8-sig").splitlines())
-        frame = pd.DataFrame([{**json.loads(line)} for line in lines], dtype=object)
+        if isinstance(source, BytesIO):
+            rows = parse_records(path.name, source.getvalue())
+        else:
+            rows = [row for _, listed in read_records(source) for row in listed]
+        frame = pd.DataFrame(rows, dtype=object)
+        refuse_nested(frame)
     text = frame.astype("string").astype(object)
     return text.mask(text.isna() | text.isin(MISSING))
 
@@ -121,7 +125,7 @@ def require_complete(frame: pd.DataFrame, path: Path, rule: str) -> None:
 
 def _line(row: Any, path: Path) -> str:
     """Return the line of a row in a file, which may begin with the names of columns."""
-    named = not {".jsonl", ".parquet"} & {*path.suffixes}
+    named = not {".json", ".jsonl", ".parquet"} & {*path.suffixes}
     return f"line {row + 1 + named}"
 
 

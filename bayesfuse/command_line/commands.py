@@ -19,7 +19,7 @@ import bayesfuse as bf
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options, parse
 from bayesfuse.command_line.console import Step, carry_out, write_stderr, write_stdout
-from bayesfuse.command_line.files import STDOUT
+from bayesfuse.command_line.files import STDIN, STDOUT
 from bayesfuse.command_line.outputs import (
     draw,
     report,
@@ -27,9 +27,11 @@ from bayesfuse.command_line.outputs import (
     write_labels,
     write_netcdf,
     write_raters,
+    write_report,
     write_spans,
 )
 from bayesfuse.command_line.tables import Tables
+from bayesfuse.data.column_roles import KNOWN
 from bayesfuse.decisions.best_labels import read_costs
 from bayesfuse.ensemble.advice import table_advice
 from bayesfuse.ensemble.fused import WIDTH, bullet, cost_sentence
@@ -94,9 +96,13 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
             Step("raters", partial(write_raters, result), arguments.rater_table),
-            Step("report", lambda path: result.report(path), arguments.report),
+            Step("report", partial(write_report, result, tables), arguments.report),
             Step("spans", partial(write_spans, result, tables.sequences), arguments.spans),
-            Step("items to label", partial(write_asked, result, arguments), arguments.ask_file),
+            Step(
+                "items to label",
+                partial(write_asked, result, tables, arguments),
+                arguments.ask_file,
+            ),
             # after the labels: it takes most of the disk
             Step("posterior", partial(write_netcdf, result), arguments.output, needed=True),
             Step("picture", partial(draw, result), picture),
@@ -129,7 +135,14 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
             progressbar=not arguments.quiet,
             **{name: value for name, value in chosen.items() if value is not None},
         )
-    fused.attrs["headline"] = f"{tables.read} {fused.headline}"
+    names = [tables.columns.get(role, role) for role in KNOWN]
+    fused.attrs |= {
+        "headline": f"{tables.read} {fused.headline}",
+        "read": tables.read,
+        "columns": names,
+        "source": "" if arguments.responses == STDIN else arguments.responses.name,
+        "command": arguments.command_line,
+    }
     return fused
 
 

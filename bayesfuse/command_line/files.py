@@ -54,7 +54,14 @@ def resolve_files(arguments: argparse.Namespace) -> None:
         )
     if arguments.model is not None and arguments.picture is None and output is not None:
         arguments.picture = output.with_suffix(".png")
-    options = table, arguments.items, arguments.gold, arguments.graph, arguments.costs
+    options = (
+        table,
+        *arguments.more,
+        arguments.items,
+        arguments.gold,
+        arguments.graph,
+        arguments.costs,
+    )
     inputs = [path for path in options if path is not None]
     if inputs.count(STDIN) > 1:
         raise CommandError("only one table can come from standard input. Got: - for several")

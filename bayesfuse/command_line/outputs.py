@@ -23,7 +23,6 @@ from bayesfuse.ensemble.diagnostics import check_model
 from bayesfuse.ensemble.fused import WIDTH, best_and_worst, bullet, in_columns
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import SURE, word
-from bayesfuse.ensemble.page import picture
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.results.collapse import ONE_MODE_RHAT
 from bayesfuse.results.compatibility import observation_of
@@ -109,19 +108,33 @@ def write_spans(result: xr.DataTree, sequences: bf.Sequences | None, path: Path)
     table.to_csv(path, index=False, float_format="%.6g")
 
 
-def write_asked(result: xr.DataTree, arguments: argparse.Namespace, path: Path) -> None:
-    """Write the items to label next, with an empty column of labels, as ``--gold`` reads it."""
+def write_asked(
+    result: xr.DataTree, tables: Tables, arguments: argparse.Namespace, path: Path
+) -> None:
+    """Write the items to label next, with an empty column of labels, as ``--gold`` reads it.
+
+    Columns have the names of the table of responses.
+    """
     asked = bf.decisions.next_items(result, arguments.ask, random_seed=arguments.seed)
     if len(asked) < arguments.ask:
         write_stderr(
             f"bayesfuse: --ask {arguments.ask:,}: only {len(asked):,} items have unknown labels"
         )
-    asked[["item"]].assign(label="").to_csv(path, index=False)
+    asked[["item"]].assign(label="").rename(columns=tables.columns).to_csv(path, index=False)
 
 
 def draw(result: xr.DataTree, path: Path) -> None:
     """Plot the overview of a result."""
-    picture(result).savefig(path, dpi=150)
+    from matplotlib.figure import Figure  # not pyplot, which would keep it
+
+    figure = Figure((13.6, 6.4), layout="constrained")
+    bf.plots.plot_overview(result, figure=figure)
+    figure.savefig(path, dpi=150)
+
+
+def write_report(result: Any, tables: Tables, path: Path) -> None:
+    """Write the page of an answer, with the shares of groups if there are any."""
+    result.report(path, tables.groups)
 
 
 def write_netcdf(result: xr.DataTree, path: Path) -> str:

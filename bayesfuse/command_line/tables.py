@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -28,8 +28,11 @@ from bayesfuse.command_line.console import write_stderr
 from bayesfuse.command_line.files import STDIN
 from bayesfuse.data import gold_tables, tables
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.column_roles import ITEM, LABEL, assign_roles
+from bayesfuse.data.column_roles import ITEM, LABEL, RATER, assign_roles
 from bayesfuse.data.headings import without_headings
+from bayesfuse.data.layouts import naming_reader
+
+NOT_OF_EXPORTS = ("wide", "no_header", "ignore", "drop_empty", "sequence")
 
 WEIGHT = "weight"  # the column of weights in a table of edges
 
@@ -40,7 +43,7 @@ class Tables:
 
     ``places`` are the columns sequence and position, in the order of the items of ``responses``;
     ``groups`` the group of every item, from ``--by``; ``read`` how the table was read; ``columns``
-    the user's names of the columns ``item``, ``label``, ``sequence`` and ``position``.
+    the user's names of the columns ``item``, ``rater``, ``label``, ``sequence`` and ``position``.
     """
 
     responses: bf.Responses
@@ -62,16 +65,20 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         name for name, number in Counter(roles + position_columns).items() if number > 1
     ]:
         raise CommandError(f"a column can be used once only. Got: {repeated[0]!r} for two options")
-    rows, read, columns = _read_rows(
-        arguments, roles if arguments.items else roles + position_columns
-    )
+    if arguments.format is not None:
+        rows, read = _read_export(arguments, roles)
+        columns = {ITEM: item}
+    else:
+        rows, read, columns = _read_rows(
+            arguments, roles if arguments.items else roles + position_columns
+        )
     listed = _read_items(arguments, rows, position_columns)
     answered = rows[item].cat.categories
     edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
     # item names must be integers, or text, in all files alike
     mentioned = [answered] if listed is None else [answered, listed[item].cat.categories]
     mentioned += [] if edges is None else [edges[end].cat.categories for end in edges]
-    names = _as_integers(chain.from_iterable(mentioned))
+    names = tables.as_integers(chain.from_iterable(mentioned))
 
     sequences, places = None, None
     if listed is None:
@@ -82,7 +89,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     else:
         items = [names[name] for name in listed[item]]
     declared = _declared(arguments) or []
-    classes = _as_integers([*rows[label].cat.categories, *declared])
+    classes = tables.as_integers([*rows[label].cat.categories, *declared])
     responses = bf.Responses.from_long(
         {
             item: _renamed(rows[item], names),
@@ -117,11 +124,31 @@ def _read_rows(
     arguments: argparse.Namespace, columns: list[str]
 ) -> tuple[pd.DataFrame, str, dict[str, str]]:
     """Return one row per response with these columns, how it was read, and the user's names."""
-    path, position_columns = arguments.responses, columns[3:]
-    requested = columns[0], columns[1], columns[2]
+    path = arguments.responses
     frame, separator = read_text_table(path, columns, not arguments.no_header)
-    frame, _, rows = without_headings(frame)
+    frame, _, headings = without_headings(frame)
+    for other in arguments.more:
+        further, _, _ = without_headings(
+            read_text_table(other, columns, not arguments.no_header)[0]
+        )
+        if further.columns.tolist() != frame.columns.tolist():
+            raise CommandError(
+                "several tables must have the same columns, because they are read as one. Got: "
+                f"{shown(further.columns.tolist())} in {other}"
+            )
+        frame = pd.concat([frame, further], ignore_index=True)
     frame.columns = frame.columns.map(str)  # numbers without a header
+    with naming_reader(frame.columns):
+        rows, read, names = _read_frame(arguments, frame, separator, columns)
+    return rows, read + tables.headings(len(headings)), names
+
+
+def _read_frame(
+    arguments: argparse.Namespace, frame: pd.DataFrame, separator: str, columns: list[str]
+) -> tuple[pd.DataFrame, str, dict[str, str]]:
+    """Return one row per response of a table of text, how it was read, and the user's names."""
+    path, position_columns = _source(arguments), columns[3:]
+    requested = columns[0], columns[1], columns[2]
     header = frame.columns.tolist()
     has_index = tables.UNNAMED == header[0] and frame[tables.UNNAMED].is_unique
     ignored = arguments.ignore or []
@@ -136,7 +163,6 @@ def _read_rows(
         is_wide=arguments.wide,
         has_index=has_index,
     )
-    note = tables.headings(len(rows))
     if roles.is_long:
         if arguments.ignore:
             raise CommandError(
@@ -152,7 +178,8 @@ def _read_rows(
         long, words = _read_long(
             arguments, frame[[*roles, *position_columns]].set_axis(columns, axis=1)
         )
-        return long, tables.long(*roles) + words + note, {ITEM: roles.item, LABEL: roles.label}
+        names = {ITEM: roles.item, RATER: roles.rater, LABEL: roles.label}
+        return long, tables.long(*roles) + words, names
     if position_columns:
         raise CommandError(
             "a table with a column per rater has no sequence or position: give --items FILE with "
@@ -169,13 +196,41 @@ def _read_rows(
         names = frame[item]
         require_complete(frame[[item]], path, f"every row needs {item!r}")
     long, words = _read_wide(arguments, frame[raters], names, source, columns)
-    return long, words + note, {ITEM: item}
+    return long, words, {ITEM: item}
+
+
+def _source(arguments: argparse.Namespace) -> Path:
+    """Return the names of the tables of responses, for errors."""
+    return Path(" + ".join(map(str, [arguments.responses, *arguments.more])))
+
+
+def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.DataFrame, str]:
+    """Return one row per response of exports that ``bf.io`` reads, and how they were read."""
+    options = NOT_OF_EXPORTS[:-1] if arguments.items else NOT_OF_EXPORTS
+    if unused := [name for name in options if getattr(arguments, name) is not None]:
+        raise CommandError(
+            f"--{unused[0].replace('_', '-')} describes a table, and an export has a layout of its "
+            f"own. Got: --format {arguments.format}"
+        )
+    roles = [] if arguments.format in ("inspect", "verdicts") else [ITEM, LABEL]
+    chosen = {role: getattr(arguments, role) for role in roles if getattr(arguments, role) != role}
+    reader = f"read_{arguments.format.replace('-', '_')}"
+    table = getattr(bf.io, reader)([arguments.responses, *arguments.more], **chosen)
+    responses = getattr(table, "responses", table)
+    names = [*map(str, responses.classes)]
+    # verdicts have classes in order
+    if responses is not table and arguments.classes is None and "," not in "".join(names):
+        arguments.classes = ",".join(names)
+        arguments.ordered = responses.ordered if arguments.ordered is None else arguments.ordered
+    rows = responses.to_frame().astype(str).set_axis(columns, axis=1).astype("category")
+    rows[columns[0]] = rows[columns[0]].cat.set_categories(responses.items.astype(str))
+    return rows, f"Read by bf.io.{reader}, one row per response."
 
 
 def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return the rows of a long table with a label, and in words which were left out."""
     item, rater, label = frame.columns[:3]
-    path = arguments.responses
+    path = _source(arguments)
     _, skips = tables.left_out(frame[label], _declared(arguments))
     is_skipped = frame[label].isin(skips)
     if not arguments.drop_empty:
@@ -200,10 +255,10 @@ def _read_wide(
     columns: list[str],
 ) -> tuple[pd.DataFrame, str]:
     """Return the responses in a table with a row per item and a column per rater."""
-    require_unique(items, arguments.responses, "an item has one row with --wide")
+    require_unique(items, _source(arguments), "an item has one row with --wide")
     declared = _declared(arguments)
     texts = pd.unique(pd.Series(cells.to_numpy(dtype=object).ravel()).dropna())
-    codes = _as_integers([*texts, *(declared or [])])
+    codes = tables.as_integers([*texts, *(declared or [])])
     if all(isinstance(code, int) for code in codes.values()):  # of classes, as in NumPy
         cells = cells.astype("Int64")
     classes = None if declared is None else [codes[name] for name in declared]
@@ -324,26 +379,20 @@ def _read_groups(
     """Return the group of every item, from ``--by``; ``column`` has the items of responses."""
     path = arguments.items or arguments.responses
     item = arguments.item if arguments.items or column is None else column
-    if path == STDIN:
-        raise CommandError("--by needs a column of a file: give --items FILE. Got: standard input")
+    if path == STDIN or (arguments.items is None and (arguments.format or arguments.more)):
+        given = "standard input" if path == STDIN else "an export or several files"
+        raise CommandError(f"--by needs a column of a file: give --items FILE. Got: {given}")
     frame = read_columns(path, (item, arguments.by)).drop_duplicates()
     require_complete(frame, path, f"every item needs a group for --by {arguments.by}")
     require_unique(frame[item], path, "an item has one group in all its rows")
     names = {str(name): name for name in responses.items.tolist()}
     index = pd.Index([names.get(name) for name in frame[item]])
-    group = pd.Series(frame[arguments.by].astype(str).to_numpy(), index)
+    group = pd.Series(frame[arguments.by].astype(str).to_numpy(), index, name=arguments.by)
     return group[index.notna()]
-
-
-def _as_integers(names: Iterable[str]) -> dict[str, Any]:
-    """Map names to integers if all are plain integers, else to themselves."""
-    listed = list(names)
-    are_integers = all(tables.INTEGER.fullmatch(name) and abs(int(name)) < 2**63 for name in listed)
-    return {name: int(name) if are_integers else name for name in listed}
 
 
 def _renamed(column: pd.Series, names: Mapping[str, Any] | None = None) -> pd.Series:
     """Rename the categories to their plain names, in sorted order."""
-    names = _as_integers(column.cat.categories) if names is None else names
+    names = tables.as_integers(column.cat.categories) if names is None else names
     renamed = column.cat.rename_categories([names[name] for name in column.cat.categories])
     return renamed.cat.reorder_categories(sorted(renamed.cat.categories))

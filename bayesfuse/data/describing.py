@@ -47,8 +47,9 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
         *class_rows(responses),
         ("responses per item", spread(responses.per_item, responses.multiplicity)),
         ("responses per rater", spread(responses.per_rater)),
-        ("agreement", f"{responses.agreement():.2f} of the pairs of responses to one item"),
     ]
+    if not np.isnan(agreement := responses.agreement()):
+        rows.append(("agreement", f"{agreement:.2f} of the pairs of responses to one item"))
     if (silent := responses.silent) is not None:
         extent = "on all other items" if silent.complete else f"{len(silent.rater):,} times"
         rows.append(("silence of sources", extent))

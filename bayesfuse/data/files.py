@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
+import json
+import lzma
 import warnings
-from collections.abc import Callable, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from bayesfuse.data.arrays import MISSING
+from bayesfuse.data.layouts import export_hint
 from bayesfuse.errors import ModelError
 from bayesfuse.errors.messages import brief
 
 SNIFFED_LINES = 20  # lines from which separator and width of a file are taken
 UNNAMED = "Unnamed: 0"  # the first column without a name, in pandas
+OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+ARCHIVES = (".zip", ".eval")
+TEXT = (".csv", ".tsv", ".txt")
 
 
 def read_file(path: str | PathLike[str], **settings: Any) -> pd.DataFrame:
@@ -28,10 +39,26 @@ def read_file(path: str | PathLike[str], **settings: Any) -> pd.DataFrame:
             return pd.read_json(path, lines=".jsonl" in suffixes)
         return read_text(path, lambda: path, **settings)[0]
     except (OSError, ValueError, Warning) as error:
+        hint = export_hint(_names_in_json(path)) if ".json" in str(path) else ""
         raise ModelError(
-            "A table as text is the path of a CSV, TSV, Parquet, JSON or JSONL (one object a line) "
-            f"file. Got: {brief(str(path))} ({in_short(error)})."
+            f"{hint}A table as text is the path of a CSV, TSV, Parquet, JSON or JSONL (one object "
+            f"a line) file. Got: {brief(str(path))} ({in_short(error)})."
         ) from None
+
+
+def read_call(path: str | PathLike[str]) -> str:
+    """Return the call of pandas that reads a file as :func:`read_file` does."""
+    suffixes, name = Path(path).suffixes, str(path)
+    if ".parquet" in suffixes:
+        return f"frame = pd.read_parquet({name!r})"
+    if {".json", ".jsonl"} & {*suffixes}:
+        return f"frame = pd.read_json({name!r}, lines={'.jsonl' in suffixes})"
+    separator = read_text(path, lambda: path, nrows=0)[1]
+    options = "" if separator == "," else f", sep={separator!r}"
+    return (
+        f"frame = pd.read_csv(\n    {name!r}{options}, keep_default_na=False,\n"
+        f"    na_values={MISSING},\n)"
+    )
 
 
 def read_text(
@@ -79,6 +106,73 @@ def read_text(
             **settings,
         )
     return frame.set_axis(names, axis=1), separator
+
+
+def _names_in_json(path: str | PathLike[str]) -> list[str]:
+    """Return the names in the object of a JSON file, if it is one."""
+    try:
+        return [*json.loads(Path(path).read_bytes())]
+    except (OSError, ValueError, TypeError, RecursionError):
+        return []
+
+
+def as_paths(paths: Any) -> list[Any]:
+    """Return one path or several as a list, or raise ModelError."""
+    listed = [*paths] if isinstance(paths, list | tuple) else [paths]
+    if not listed or not all(isinstance(path, str | PathLike) for path in listed):
+        raise ModelError(
+            "path must be the path of a file, or a list of paths. Got: "
+            f"{type(paths).__name__} of {len(listed)} {type((listed or [None])[0]).__name__}."
+        )
+    return listed
+
+
+def read_records(path: str | PathLike[str]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return the rows of a CSV, JSON or JSONL file, or of all files in an archive, as mappings.
+
+    Rows come with the name of their file, without suffixes. Cells of CSV are unchanged text, or
+    None.
+    """
+    try:
+        return [
+            (name.split(".")[0], parse_records(name, data)) for name, data in _contents(Path(path))
+        ]
+    except (OSError, ValueError, RecursionError, NotImplementedError, zipfile.BadZipFile,
+            EOFError, lzma.LZMAError, Warning) as error:  # fmt: skip
+        raise ModelError(
+            "An export is the path of a CSV, JSON or JSONL (one object a line) file, also "
+            f"compressed (.gz, .bz2, .xz, .zip). Got: {brief(str(path))} ({in_short(error)})."
+        ) from None
+
+
+def _contents(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and contents of a file, or of the files in an archive."""
+    if path.suffix.lower() not in ARCHIVES:
+        with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
+            yield path.name, file.read()
+        return
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            is_table = name.lower().endswith((*TEXT, ".json", ".jsonl"))
+            if is_table and not name.startswith("__MACOSX"):
+                yield Path(name).name, archive.read(name)
+
+
+def parse_records(name: str, data: bytes) -> list[dict[str, Any]]:
+    """Return the rows of a file of text or JSON."""
+    if {*TEXT} & {*Path(name.lower()).suffixes}:
+        frame, _ = read_text(name, lambda: BytesIO(data), dtype=str, na_values=MISSING)
+        frame = frame.astype(object)
+        return frame.where(frame.notna(), None).to_dict("records")
+    text = data.decode("utf-8-sig")
+    try:
+        rows = json.loads(text)
+    except json.JSONDecodeError:
+        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+    rows = rows if isinstance(rows, list) else [rows]
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise ValueError("no list of objects")
+    return rows
 
 
 def in_short(error: Exception) -> str:

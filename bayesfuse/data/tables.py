@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -33,8 +33,9 @@ from bayesfuse.data.column_roles import (
     known_names,
 )
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.data.files import UNNAMED, read_file
+from bayesfuse.data.files import UNNAMED, read_call, read_file
 from bayesfuse.data.headings import without_headings
+from bayesfuse.data.layouts import naming_reader, refuse_nested
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.reading import EMPTY
 from bayesfuse.data.responses import Responses
@@ -51,6 +52,8 @@ Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 """What functions of responses take."""
 
 
+ROLES = [ITEM, RATER, LABEL]  # names of the columns, where the table has none
+FRAME = "# frame is your table, as read by pandas"
 CODE = "# responses is your table: bf.Responses.from_long(frame, item=…, rater=…, label=…)"
 RENAMED = """responses = bf.Responses.from_long(
     responses.to_frame(), items=responses.items, raters=responses.raters{},
@@ -67,8 +70,8 @@ def read_table(
     classes: Sequence[Any] | None = None,
     positive: Any = None,
     normalise: bool = False,
-) -> tuple[Responses, str, str]:
-    """Return a table as responses, and how it was read, in words and as code.
+) -> tuple[Responses, str, str, list[str]]:
+    """Return a table as responses, how it was read, in words and as code, and its columns.
 
     A long table has columns of raters and labels, as :func:`assign_roles` recognises them. Items of
     a wide table are named by a column of items if there is one, else by the index.
@@ -88,16 +91,30 @@ def read_table(
                 f"none. Got: {brief(renamed)} with Responses."
             )
         if positive is None and normalise is False:
-            return source, "", CODE
+            return source, "", CODE, ROLES
         code_of_names = RENAMED.format(naming_code(naming))
-        return renamed_classes(source, positive, normalise), "", f"{CODE}\n{code_of_names}"
-    code = ["# frame is your table, as read by pandas"]
+        return renamed_classes(source, positive, normalise), "", f"{CODE}\n{code_of_names}", ROLES
     frame = _as_frame(source)
-    if not isinstance(frame, pd.DataFrame):
-        refuse_counts(frame)
-        table = Responses.from_matrix(frame, **naming)
-        code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
-        return table, wide(table, frame, "numbered from 0"), "\n".join(code)
+    origin = read_call(source) if isinstance(source, str | PathLike) else FRAME
+    if isinstance(frame, pd.DataFrame):
+        refuse_nested(frame)
+        with naming_reader(frame.columns):
+            return _read_frame(frame, wanted, missing, naming, origin)
+    refuse_counts(frame)
+    table = Responses.from_matrix(frame, **naming)
+    code = f"{origin}\nresponses = bf.Responses.from_matrix(frame{naming_code(naming)})"
+    return table, wide(table, frame, "numbered from 0"), code, ROLES
+
+
+def _read_frame(
+    frame: pd.DataFrame,
+    wanted: tuple[str, str, str],
+    missing: str,
+    naming: dict[str, Any],
+    origin: str,
+) -> tuple[Responses, str, str, list[str]]:
+    """Return the responses in a frame, how it was read in words and as code, and its columns."""
+    code = [origin]
     frame, note = tidy(_with_index_columns(frame, wanted, code), code)
     has_index = not isinstance(frame.index, pd.RangeIndex)
     roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
@@ -110,7 +127,8 @@ def read_table(
             code.append(f"frame = frame.set_index({roles.item!r})")
         refuse_counts(frame)
         table, words = read_wide(frame, item_source, naming, code)
-    return table, words + note, "\n".join(code)
+    of_table = [str(name or role) for name, role in zip(roles, ROLES, strict=True)]
+    return table, words + note, "\n".join(code), of_table
 
 
 def _with_index_columns(
@@ -285,6 +303,13 @@ def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
         for name, number in labels.value_counts().items()
         if number
     )
+
+
+def as_integers(names: Iterable[str]) -> dict[str, Any]:
+    """Map names to integers if all are plain integers, else to themselves."""
+    listed = list(names)
+    are_integers = all(INTEGER.fullmatch(name) and abs(int(name)) < 2**63 for name in listed)
+    return {name: int(name) if are_integers else name for name in listed}
 
 
 def require_few_classes(table: Responses) -> None:

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from pandas.api.types import is_hashable
 
 from bayesfuse.data.arrays import quoted, refuse, shown
+from bayesfuse.data.files import as_paths, read_file
+from bayesfuse.data.judgments import standard_verdicts
+from bayesfuse.data.layouts import naming_reader
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tables import read_file, require_few_classes
+from bayesfuse.data.tables import require_few_classes
 from bayesfuse.errors import ResponsesError, require_kind
 from bayesfuse.errors.messages import SHORT
 
@@ -77,8 +80,14 @@ def read_verdicts(
 
     Parameters
     ----------
-    table : DataFrame or path of a CSV, Parquet, JSON or JSONL file
+    table : DataFrame, path of a CSV, Parquet, JSON or JSONL file, or several paths
         With one row per verdict, or with ``judges`` one row per item and a column per judge.
+        Judgments of MT-Bench, FastChat and Chatbot Arena are read without further arguments:
+        ``question_id`` and ``turn`` with ``model`` and ``score``, or with two models (model_1 and
+        model_2, or model_a and model_b) and ``winner``, ``g1_winner`` and ``g2_winner`` (the other
+        order), or columns ``winner_…`` of judges or of outcomes. Items are then questions with
+        systems. "A" is the system of the first column or, if a question has both orders of a pair,
+        the first in the alphabet, as ``items["model_a"]`` has it.
     item, judge : str or sequence of str
         Columns that name an item or a judge together, such as ``["question", "system"]``.
     verdict : str
@@ -121,13 +130,21 @@ def read_verdicts(
     >>> responses.classes.tolist(), items["system"].to_dict()
     (['A', 'B', 'tie'], {'1 / new': 'new', '2 / old': 'old'})
     """
-    frame = read_file(table) if isinstance(table, str | PathLike) else table
+    frame = table
+    if isinstance(table, str | PathLike | list | tuple):
+        frame = pd.concat([read_file(path) for path in as_paths(table)], ignore_index=True)
     require_kind("A table of verdicts that is not a path", frame, pd.DataFrame)
+    roles = ["item", "judge", "verdict"]
+    if [item, judge, verdict] == roles and not judges and not swapped and not {*roles} <= {*frame}:
+        frame, named = standard_verdicts(frame) or (frame, {})
+        item, verdict = named.get("item", item), named.get("verdict", verdict)
+        swapped = named.get("swapped")
     item_columns = [item] if isinstance(item, str) else [*item]
     judge_columns = [judge] if isinstance(judge, str) else [*judge]
     wide = [*(judges or ())]
     used = [*(wide or [*judge_columns, verdict]), *([swapped] if swapped else [])]
-    _require_columns(frame, item_columns, used, [] if wide else judge_columns)
+    with naming_reader(frame, "read_verdicts"):
+        _require_columns(frame, item_columns, used, [] if wide else judge_columns)
     frame = frame.assign(**{"": _joined(frame, item_columns, " / ")})
     is_swapped = _read_order(frame[swapped]) if swapped else np.zeros(len(frame), dtype=bool)
     columns = {name: name for name in wide} or {verdict: _joined(frame, judge_columns, " ")}

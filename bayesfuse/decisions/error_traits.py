@@ -51,9 +51,10 @@ def error_traits(
     traits : DataFrame
         A row for every item, or for every item and rater: columns ``item``, perhaps ``rater``, and
         one of numbers for each trait, such as the length of a text, the hour, or 1 if the judge is
-        of the family of the model judged. A trait that depends on the truth has names of classes:
-        it is 1 where that is the true class. So with the output that is shown first, an effect is
-        the bias of position: errors where the right output is shown first.
+        of the family of the model judged. A trait that depends on the truth has names of classes
+        (numbers as a categorical column, because others are read as amounts): it is 1 where that is
+        the true class. So with the output that is shown first, an effect is the bias of position:
+        errors where the right output is shown first.
     draws : int, default 200: number of joint draws of the labels
     ci_prob, random_seed : probability of the intervals, default that of ArviZ, and seed
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
-import pandas as pd
-import xarray as xr
 
 from bayesfuse.checks import prior_dependence
 from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
@@ -15,23 +10,17 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.candidates import candidates, with_sources
+from bayesfuse.ensemble.doubtful_raters import MIN_RESPONSES, DoubtfulRaters
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.fits import NO_TIME, Fits
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.members import GRADED
-from bayesfuse.ensemble.narrative import SURE, advice
+from bayesfuse.ensemble.narrative import advice
 from bayesfuse.errors import QuickAnswerWarning, warn
 from bayesfuse.priors import IDENTIFIED
-from bayesfuse.results import joint_labels
-from bayesfuse.results.abilities import abilities
-from bayesfuse.results.probabilities import label_probabilities
 
 ENOUGH = 100  # known labels that show whether the majority is right
 MAX_RESPONSES = 20_000  # up to which the dependence on the prior is computed, within seconds
-
-MIN_RESPONSES, MIN_MET = 20, 5  # and items of a second class, of a rater to be judged
-LIKELY = 0.8  # probability with which raters are hardly better than guessing
-HARDLY = 0.1  # share of the way from chance to certainty that counts as hardly better
 
 
 def advise(inputs: Inputs, evidence: Evidence, responses_advice: list[Advice]) -> list[Advice]:
@@ -101,33 +90,18 @@ def one_more_response(inputs: Inputs) -> list[Advice]:
     return [advice("one more response")]
 
 
-def about_raters(fused: xr.DataTree, responses: Responses) -> list[Advice]:
+def about_raters(doubtful: DoubtfulRaters | None) -> list[Advice]:
     """Return advice on raters who are probably no better than guessing, or worse."""
-    # the balanced accuracy of unipolar rules is that of one class alone
-    if joint_labels.GROUP not in fused.children or are_labelling_functions(responses):
+    if doubtful is None:
         return []
-    chance = 1.0 / fused["label_posterior"].sizes["class"]
-    accuracy = abilities(fused)["balanced_accuracy"]
-    labels = label_probabilities(fused).transpose("item", "class").values[responses.item]
-    met = np.zeros((responses.n_raters, labels.shape[1]))  # expected items by class
-    np.add.at(met, responses.rater, labels)
-    second = pd.Series(np.sort(met, axis=1)[:, -2], responses.raters)
-    judged = (second >= MIN_MET) & (responses.per_rater >= MIN_RESPONSES)  # others met one class
-
-    def below(bound: float, probability: float) -> Any:
-        is_below = (accuracy < bound).mean(("chain", "draw")).values > probability
-        return responses.raters[is_below & judged.to_numpy()]
-
-    against = below(chance, SURE)
-    guessing = below(chance + HARDLY * (1.0 - chance), LIKELY)
-    guessing = guessing[~np.isin(guessing, against)]
     steps = []
-    if len(against):
-        steps.append(advice("confused raters", raters=listed(against)))
-    if len(guessing):
-        few = 2 * len(guessing) <= judged.sum()
+    if len(doubtful.worse):
+        steps.append(advice("confused raters", raters=listed(doubtful.worse)))
+    if len(doubtful.guessing):
+        few = 2 * len(doubtful.guessing) <= doubtful.n_judged
         remedy = "Do without" if few else "Check the instructions of"
-        values = {"remedy": remedy, "raters": listed(guessing), "responses": MIN_RESPONSES}
+        raters = listed(doubtful.guessing)
+        values = {"remedy": remedy, "raters": raters, "responses": MIN_RESPONSES}
         steps.append(advice("guessing raters", **values))
     return steps
 

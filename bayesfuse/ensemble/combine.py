@@ -10,16 +10,18 @@ import numpy as np
 import xarray as xr
 
 from bayesfuse.checks.advice import Advice
+from bayesfuse.data.describing import summarise
 from bayesfuse.ensemble import advice, diagnostics
 from bayesfuse.ensemble.average import FEW_PREDICTED, PREDICTED, average_items, mixture
 from bayesfuse.ensemble.diagnostics import chain_findings
+from bayesfuse.ensemble.doubtful_raters import DoubtfulRaters, doubtful_raters
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.explanation import code_of_answer
 from bayesfuse.ensemble.fits import Fits, Session
 from bayesfuse.ensemble.fused import Fused
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.known import correct
-from bayesfuse.ensemble.narrative import Finding, headline, word, word_by_model
+from bayesfuse.ensemble.narrative import Finding, headline, opening, sources, word, word_by_model
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.ensemble.weights import compare
 from bayesfuse.results import schema
@@ -65,20 +67,31 @@ def combine(
         "models": list(shares),
         "weights": list(shares.values()),
         "random_seed": session.seed,
+        "source": inputs.source,
+        "columns": list(inputs.columns),
+        "read": inputs.read,
         "known": "\n".join(word(correction.findings)),
         "checks": "\n".join(word_by_model(by_model, kinds)),
         "code": code_of_answer(inputs, fits, evidence, by_model, shares, session.seed, notes),
     }
     first_line = headline(fused, inputs, evidence)  # before what time may end
-    steps, prior = _advice(fused, inputs, evidence, fits, session.schedule)
+    doubtful = None
+    if fits.complete:
+        doubtful = session.schedule.timed(lambda: doubtful_raters(fused, inputs.responses), 1.0)
+    steps, prior = _advice(inputs, evidence, fits, doubtful, session.schedule)
+    size, facts = summarise(inputs.responses)
     interrupted = fits.was_interrupted or session.interruption.requested
     if interrupted and fits.complete:
         first_line = f"Interrupted, so incomplete. {first_line}"
     fused.attrs |= {
         "interrupted": int(interrupted),
         "headline": first_line,
+        "opening": opening(fused, inputs.n_known, doubtful),
+        "facts": "\n".join([size, *(f"{what}: {text}" for what, text in facts)]),
         "limits": "\n".join([*inputs.limits, *prior, *notes]),
         "prior": "\n".join(prior),
+        "sources": sources(evidence, inputs.n_known),
+        "notes": "\n".join(notes),
         "advice": "\n".join(steps),
         "advice_calls": "\n".join(step.call for step in steps),
     }
@@ -160,11 +173,15 @@ def _order(inputs: Inputs, evidence: Evidence) -> list[Finding]:
 
 
 def _advice(
-    fused: Fused, inputs: Inputs, evidence: Evidence, fits: Fits, schedule: Schedule
+    inputs: Inputs,
+    evidence: Evidence,
+    fits: Fits,
+    doubtful: DoubtfulRaters | None,
+    schedule: Schedule,
 ) -> tuple[list[Advice], list[Advice]]:
     """Return advice on what to do next, and how far class shares depend on the prior."""
     if not fits.complete:
         return [advice.warn_of_votes(fits, schedule.seconds / 60.0)], []
     steps = advice.advise(inputs, evidence, advice.one_more_response(fits.inputs))
-    steps += schedule.timed(lambda: advice.about_raters(fused, inputs.responses), 1.0) or []
+    steps += advice.about_raters(doubtful)
     return steps, schedule.timed(lambda: advice.of_prior(inputs), 1.0) or []

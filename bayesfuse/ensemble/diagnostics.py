@@ -20,7 +20,7 @@ from bayesfuse.checks import (
 from bayesfuse.ensemble.fits import Fits, Session
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.members import RULES
-from bayesfuse.ensemble.narrative import Finding
+from bayesfuse.ensemble.narrative import QUESTIONS, Finding
 from bayesfuse.ensemble.schedule import Schedule, draws_of_large
 from bayesfuse.errors import InapplicableError, warn
 from bayesfuse.observation.model import observed
@@ -76,8 +76,9 @@ def check_model(
             outcome = schedule.timed(
                 partial(replicate, result, model, draws=draws, random_seed=seed)
             )
-        except InapplicableError as reason:  # such as too few shared items
-            findings.append(Finding("inapplicable check", {"check": name, "reason": reason}))
+        except InapplicableError:  # such as too few shared items
+            values = {"question": QUESTIONS[replicate.__name__], "check": name}
+            findings.append(Finding("inapplicable check", values))
             continue
         except Exception as error:  # an answer must not be lost by an error of a check
             warn(f"{name} failed and is left out; please report it. Got: {error!r}.")

@@ -32,6 +32,8 @@ def code_of_answer(
     if inputs.known is not None:
         names, arguments = [*names, "WeightedVotes"], [*arguments, "gold"]
     lines = ["import bayesfuse as bf"]
+    if "pd." in inputs.calls:
+        lines = ["import pandas as pd", "", *lines]
     if names:
         lines.append(f"from bayesfuse.models import {', '.join(names)}")
     lines += ["", inputs.calls]

@@ -12,24 +12,24 @@ import xarray as xr
 
 from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tags import mark_spans
 from bayesfuse.decisions.best_labels import best_labels
 from bayesfuse.ensemble.average import predicted
 from bayesfuse.ensemble.page import as_cell, as_page
 from bayesfuse.errors import ModelError
 from bayesfuse.errors.messages import brief
 from bayesfuse.results.contents import class_names, one_of
-from bayesfuse.results.joint_labels import GROUP
 from bayesfuse.results.label_sets import SETS
-from bayesfuse.results.paths import spans
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import judges_raters, rater_table
-from bayesfuse.results.schema import SEQUENCE_PLACE
 from bayesfuse.results.summaries import answered, coverage, least_certain
 
 WIDTH = 88  # width of paragraphs
 FEW_RESPONSES = 10  # raters with fewer are not shown among the best and the worst
-LISTS = ("models", "weights")  # attributes that a file holds as arrays, or as a single value
+LISTS = (
+    "models",
+    "weights",
+    "columns",
+)  # attributes that a file holds as arrays, or as a single value
 
 
 class Fused(xr.DataTree):
@@ -147,7 +147,7 @@ class Fused(xr.DataTree):
     def _repr_html_(self) -> str:
         if "headline" not in self.attrs:
             return str(super()._repr_html_())
-        return as_cell(self, _sections(self))
+        return as_cell(self)
 
     def overview(self, costs: Any = None) -> str:
         """Return the answer as text: labels, raters, models, checks and advice.
@@ -158,8 +158,31 @@ class Fused(xr.DataTree):
         text = as_text(self)
         return text if costs is None else f"{fill(cost_sentence(self, costs), WIDTH)}\n\n{text}"
 
-    def report(self, path: str | Path) -> Path:
-        """Write the answer as one HTML page (``path``, overwritten) that needs no other file."""
+    def report(self, path: str | Path, by: Any = None) -> Path:
+        """Write the answer as one HTML page that needs no other file.
+
+        It has labels, raters, what to do next, models and checks, and the labels of all items as a
+        CSV file to download.
+
+        Parameters
+        ----------
+        path : path
+            Ends in .html; the file is overwritten.
+        by : mapping, Series or array, optional
+            Group of every item, as in :func:`bayesfuse.class_shares`, whose shares are shown; a
+            Series may name the groups.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ModelError
+            A file of another kind.
+        ResponsesError
+            Groups of unknown items, or none for some item.
+        """
         self._text("code")
         path = Path(path)
         if path.suffix.lower() not in (".html", ".htm"):
@@ -167,7 +190,7 @@ class Fused(xr.DataTree):
                 "The report is a page: its name ends in .html, and a browser prints it as PDF. "
                 f"Got: {str(path)!r}."
             )
-        path.write_text(as_page(self, _sections(self), _lists(self)), encoding="utf-8")
+        path.write_text(as_page(self, by), encoding="utf-8")
         return path
 
     def _text(self, name: str) -> str:
@@ -234,7 +257,9 @@ def load(path: str | Path) -> xr.DataTree:
     if SETS in tree.children:
         from bayesfuse.ensemble.fused_sets import FusedSets as kind  # imports this module
     fused = kind(tree.to_dataset(), dict(tree.children))
-    fused.attrs |= {name: np.atleast_1d(fused.attrs[name]).tolist() for name in LISTS}
+    fused.attrs |= {
+        name: np.atleast_1d(fused.attrs[name]).tolist() for name in LISTS if name in fused.attrs
+    }
     return fused
 
 
@@ -261,16 +286,6 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
         "Checks of the models": answer.attrs["checks"].splitlines(),
     }
     return {title: section for title, section in sections.items() if len(section)}
-
-
-def _lists(answer: xr.DataTree) -> dict[str, pd.DataFrame]:
-    """Return the long tables of the page, which are folded: all raters, and all spans."""
-    tables = {"All raters": _rater_rows(answer)}
-    drawn_in_order = GROUP in answer.children and SEQUENCE_PLACE in answer["constant_data"].dataset
-    if drawn_in_order and mark_spans(class_names(answer)):
-        chosen = spans(answer).query("chosen").drop(columns="chosen").round(2)
-        tables["Spans with the largest expected F1"] = chosen
-    return {title: table for title, table in tables.items() if len(table)}
 
 
 def best_and_worst(answer: xr.DataTree) -> pd.DataFrame:

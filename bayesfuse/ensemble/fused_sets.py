@@ -96,7 +96,7 @@ class FusedSets(Fused):
     def _repr_html_(self) -> str:
         return f"<pre>{self.overview()}</pre>"
 
-    def report(self, path: Any) -> Any:
+    def report(self, path: Any, by: Any = None) -> Any:
         """Raise ModelError: label sets have no page yet, but text."""
         raise ModelError(
             "Answers on label sets have no page: fused.overview() is their text, and "

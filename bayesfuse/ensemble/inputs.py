@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,8 @@ class Inputs:
 
     Models are fitted with ``gold``, and ``known`` labels are used on top of them. ``mended`` are
     the known tags that were corrected. ``read`` and ``calls`` state how the table was read, in
-    words and as code, and ``limits`` what it cannot identify.
+    words and as code, and ``limits`` what it cannot identify; ``columns`` are its items, raters and
+    labels, and ``source`` the name of its file.
     """
 
     responses: Responses
@@ -55,6 +58,8 @@ class Inputs:
     read: str = ""
     calls: str = ""
     limits: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    source: str = ""
 
     @property
     def has_only_labels(self) -> bool:
@@ -110,7 +115,7 @@ def read(
         require_flag("ordered", ordered)
     if structure["sequences"] is not None:
         require_kind("sequences", structure["sequences"], Sequences)
-    responses, how, calls = read_table(table, **columns)
+    responses, how, calls, names = read_table(table, **columns)
     require_few_classes(responses)
     if ordered and how and not responses.ordered:
         raise ModelError(
@@ -133,6 +138,8 @@ def read(
             call = f"bf.checks.collapse_repeats(responses, copies={copies})"
             calls += f"\nresponses, repeats = {call}"
     inputs = Inputs(responses, **structure, gold=gold, ordered=ordered, read=how, calls=calls)
+    source = Path(table).name if isinstance(table, str | PathLike) else ""
+    inputs = replace(inputs, columns=names, source=source)
     inputs = _with_checked_structure(inputs)
     limits: list[str] = []
     if not inputs.has_order and not responses.is_of_votes:

@@ -12,9 +12,11 @@ import xarray as xr
 from bayesfuse.checks.advice import Advice, listed
 from bayesfuse.data.describing import summarise
 from bayesfuse.decisions import expected_errors
+from bayesfuse.ensemble.doubtful_raters import DoubtfulRaters
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.rater_table import judges_raters
 
 SURE = 0.95  # labels of at least this probability count as sure
 
@@ -40,7 +42,7 @@ SENTENCES = {
     "exceeds {max_error} or the R-hat of the label {max_rhat}: chains should run longer (minutes=, "
     "or if time did not end them draws= in the code of fused.explain()).",
     "verdict": "{verdict}",
-    "inapplicable check": "{check} is not possible for this table: {reason}",
+    "inapplicable check": "The table has too few responses to tell {question} ({check}).",
     "omitted checks": "No time was left for {checks}: give more minutes= (--time).",
     "interrupted checks": "The checks were interrupted.",
     "near copies": "Near copies count as one rule: {copies}.",
@@ -75,6 +77,13 @@ SENTENCES = {
     "more gold": "After {numbers} more known labels, {random} are expected to be wrong if items "
     "are chosen at random, {uncertain} if the least certain are. Better estimates of the raters "
     "reduce errors further.",
+}
+
+QUESTIONS = {  # of the checks that need more than some tables have
+    "item_difficulty": "whether items differ in difficulty",
+    "conditional_dependence": "whether pairs of raters share mistakes",
+    "runs": "whether labels last as long as the model expects",
+    "neighbour_agreement": "whether neighbours agree as often as the model expects",
 }
 
 ADVICE = {  # by kind: a sentence without numbers that change from run to run, and its call
@@ -180,11 +189,28 @@ def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence) -> str:
         silent_errors = _number(float((1.0 - top[silent]) @ copies[silent]))
         sentence += f", {silent_errors} of them among {items} without responses"
     sentence += f"; {n_known:,} are known." if n_known else "."
-    parts = [inputs.read, sentence, _sources(evidence, n_known)]
+    parts = [inputs.read, sentence, sources(evidence, n_known)]
     return " ".join(filter(None, parts))
 
 
-def _sources(evidence: Evidence, n_known: int) -> str:
+def opening(fused: xr.DataTree, n_known: int, doubtful: DoubtfulRaters | None) -> str:
+    """Return the result in a sentence: how many labels, and which raters, are expected wrong."""
+    errors = expected_errors(fused, random_seed=0)
+    wrong, low, high, total = (float(errors[name]) for name in ("expected", "low", "high", "items"))
+    sentence = (
+        f"{_number(wrong)} of {total:,.0f} labels are expected to be wrong ({low:,.0f}–{high:,.0f})"
+    )
+    sentence += f"; {n_known:,} are known" if n_known else ""
+    if not judges_raters(fused):
+        sentence += ", if votes are right in proportion to their shares; raters are not judged"
+    elif doubtful is not None and doubtful.n_judged:
+        n_worse = len(doubtful.worse)
+        count = f"{n_worse:,} raters are" if n_worse > 1 else "1 rater is"
+        sentence += f"; {count if n_worse else 'no rater is surely'} worse than guessing"
+    return f"{sentence}."
+
+
+def sources(evidence: Evidence, n_known: int) -> str:
     """Return the groups of raters that share a source, and how their votes count."""
     if not evidence.groups:
         return ""

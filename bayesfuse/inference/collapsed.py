@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from bayesfuse.inference import cavi
 from bayesfuse.inference.cavi import Approximation
 from bayesfuse.inference.item_odds import OddsFit
 from bayesfuse.inference.plan import Plan, PooledBlock
 from bayesfuse.inference.shared_rows import SharedRows
-from bayesfuse.inference.start import majority
+from bayesfuse.inference.start import majority, order_of_classes
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_dirichlet
 from bayesfuse.numerics.tables import SMALLEST
@@ -98,13 +99,18 @@ class TypesFit:
         guessed = weight * (self._on_consensus()[item] - self.look)
         guesses = np.bincount(cell, guessed, n_cells).reshape(n_raters, -1)
         self.state = looks, guesses, guesses.sum(axis=1)
-        n_clean = self.clean_prior.shape[1]
-        counts = np.zeros((n_cells, n_clean))  # (cells, clean types)
-        for k in range(n_clean):
-            of_type = self.probability[:, self.n_consensus + k][item]
-            counts[:, k] = np.bincount(cell, weight * of_type, n_cells)
-        self.clean = counts, counts.reshape(n_raters, self.n_classes, n_clean).sum(axis=1)
+        counts = np.ascontiguousarray(self._count_clean().swapaxes(1, 2))
+        self.clean = counts.reshape(n_cells, counts.shape[2]), counts.sum(axis=1)
         self.total = self.copies @ self.probability
+
+    def _count_clean(self, chosen: NDArray[np.bool_] | bool = True) -> Array:
+        """Return soft counts of clean types on some items, (raters, clean types, answers)."""
+        cell, item = self.data[1].astype(np.int64), self.table.item
+        weighted = (self.copies * chosen)[:, None] * self.probability[:, self.n_consensus :]
+        counts = np.zeros((self.n_raters, weighted.shape[1], self.n_classes))
+        for k, of_type in enumerate(weighted.T):
+            counts[:, k].flat = np.bincount(cell, of_type[item], self.n_raters * self.n_classes)
+        return counts
 
     def _extrapolate(self, first: Array, second: Array) -> None:
         """Go further in the direction of three passes (SQUAREM, Varadhan & Roland 2008)."""
@@ -141,22 +147,37 @@ class TypesFit:
 
     def run(self, passes: int, tolerance: float) -> None:
         """Go on until there have been so many passes, or types have settled."""
-        is_extrapolated = self.probability.size <= MAX_EXTRAPOLATED
-        last: list[Array] = []
+        is_extrapolated, last = self.probability.size <= MAX_EXTRAPOLATED, list[Array]()
         while self.passes < passes and not self.converged:
-            number = self.passes
-            change = self._visit()
+            number, change = self.passes, self._visit()
             if number >= FIRST and (number - FIRST) % EVERY == 0:
                 self._move()
             self.converged = change < tolerance and number > FIRST + EVERY
             self.passes += 1
             if not is_extrapolated or self.converged:
                 continue
-            if self.passes % ROUND or self.passes <= FIRST + EVERY:
+            if self.passes % ROUND or self.passes <= FIRST + EVERY or len(last) < 2:
                 last = [*last[-1:], self.probability.copy()]
             else:
                 self._extrapolate(*last)
                 last = []
+
+    def settle_classes(self) -> None:
+        """Give clean types, which passes do not exchange, to the classes that fit their rows."""
+        unknown, clean = self.gold < 0, slice(self.n_consensus, None)
+        known, others = (
+            {
+                "prevalence": self.copies[items] @ self.probability[items, clean],
+                "confusion": self._count_clean(items),
+            }
+            for items in (~unknown, unknown)
+        )
+        priors = {"prevalence": self.share_prior[clean], "confusion": self.clean_prior}
+        prior = {name: Dirichlet(prior + known[name]) for name, prior in priors.items()}
+        order = order_of_classes(others, prior)
+        self.probability[unknown, clean] = self.probability[unknown, clean][:, order]
+        self._count()
+        self.converged &= np.array_equal(order, np.arange(len(order)))
 
     def _visit(self) -> float:
         guess = np.empty(0)
@@ -266,9 +287,8 @@ class TypesFit:
             below = np.broadcast_to(shared.prior, of_raters.shape)
             rows[name] = Dirichlet(below), Dirichlet(below + np.maximum(of_raters, 0.0))
         if "clean_confusion" in self.plan.blocks:
-            of_clean = self.clean[0].reshape(self.n_raters, self.n_classes, -1).swapaxes(1, 2)
             prior = Dirichlet(self.clean_prior)
-            rows["clean_confusion"] = prior, prior + np.maximum(of_clean, 0.0)
+            rows["clean_confusion"] = prior, prior + self._count_clean()
         return rows
 
     def bound(self) -> float:
@@ -294,8 +314,8 @@ class TypesFit:
         values: dict[str, Array] = {}
         rows = self.rows()
         of_shares = self.pools["share"]
-        concentration = np.tile(rows["type_share"][1].concentration, (draws, 1))
-        members: dict[str, Any] = {"type_share": self._tilted(draw_dirichlet(concentration, rng))}
+        shares = np.tile(rows["type_share"][1].concentration, (draws, 1))
+        members: dict[str, Any] = {"type_share": self._tilted(draw_dirichlet(shares, rng))}
         if not self.shares.fixed:
             members["trust"] = self._draw_trust(draws, rng)
         if self.odds is not None:
@@ -328,9 +348,8 @@ class TypesFit:
 
     def _draw_trust(self, draws: int, rng: np.random.Generator) -> Array:
         """Draw the trust from weights at the nodes, spread evenly around these."""
-        node = rng.choice(len(NODES), draws, p=self.trust_weight)
-        width = NODES[1] - NODES[0]
-        deviation = NODES[node] + width * (rng.random(draws) - 0.5)
+        node = rng.choice(NODES, draws, p=self.trust_weight)
+        deviation = node + (NODES[1] - NODES[0]) * (rng.random(draws) - 0.5)
         mean, sd = self.shares.trust_prior
         return np.exp(mean + sd * deviation)
 
@@ -346,7 +365,7 @@ def _named(pooled: PooledBlock, members: dict[str, Array]) -> dict[str, Array]:
 def fit_types(
     plan: Plan, labels: Array, iterations: int | None = None, tolerance: float | None = None
 ) -> TypesFit:
-    """Fit from votes and from class probabilities, of which the higher bound is kept."""
+    """Fit from votes and from class probabilities; keep the higher bound, clean types settled."""
     passes, change = iterations or PASSES, tolerance or TOLERANCE
     fits = [TypesFit(plan, initial) for initial in (majority(plan.observation), labels)]
     for fitted in fits:
@@ -355,7 +374,11 @@ def fit_types(
         fits.pop()
     for fitted in fits:
         fitted.run(passes, change)
-    return max(fits, key=TypesFit.bound)
+    fitted = max(fits, key=TypesFit.bound)
+    if fitted.clean_prior.size:
+        fitted.settle_classes()
+        fitted.run(passes, change)
+    return fitted
 
 
 def approximate(

@@ -122,10 +122,12 @@ def complete(
     if missing:
         attributes[schema.MISSING] = ", ".join(sorted(missing))
     if missing - {schema.LOG_LIKELIHOOD}:
+        what, call = "labels", "label_probabilities"
+        if schema.LABEL_POSTERIOR not in missing:
+            what, call = "joint draws of labels", "draw_labels"
         errors.warn(
-            "The parameters are kept, but not all that follows from them is computed: call "
-            "bf.label_probabilities(result, model) for the labels. Got: an interruption before "
-            f"{attributes[schema.MISSING]}.",
+            f"Parameters are kept, {what} are not computed: call bf.{call}(result, model). Got: an "
+            "interruption.",
             errors.IncompleteWarning,
         )
     posterior = completion.posterior

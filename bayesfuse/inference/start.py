@@ -224,13 +224,13 @@ def _estimates(
         mixed = np.log((1 - UNIFORM) * confusion + UNIFORM / table.n_classes)
         share = sample_model.marginal({"prevalence": even, "confusion": mixed}).probability
         counts = sample_model.counts_from_labels(unknown * share, middle)
-        order = _permutation(counts, prior)
+        order = order_of_classes(counts, prior)
         means = prior["confusion"] + counts["confusion"][:, order]
         shares_of = prior["prevalence"] + counts["prevalence"][order]
         yield {"prevalence": shares_of.centre(), "confusion": means.centre()}
 
 
-def _permutation(counts: LogParameters, prior: dict[str, Any]) -> NDArray[np.int64]:
+def order_of_classes(counts: LogParameters, prior: dict[str, Any]) -> NDArray[np.int64]:
     """Return the most probable permutation of the estimated classes, rows integrated out."""
     from scipy.optimize import linear_sum_assignment  # half a second to import
 

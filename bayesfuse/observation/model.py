@@ -173,7 +173,7 @@ class LabelModel(pm.Model):
     def __init__(self, responses: Table | Partitions, *, gold: Any = None, name: str = "") -> None:
         how = ""
         if not isinstance(responses, Partitions):
-            responses, how, _ = read_table(responses)
+            responses, how, *_ = read_table(responses)
         table = first_table(responses)
         require_name("model", name)
         super().__init__(name=name)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
@@ -303,15 +302,6 @@ def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:
     axes[3].set(xlabel="accepted share of the labels", ylabel="expected share of wrong ones")
     axes[3].set_ylim(bottom=0)
     return axes
-
-
-def picture_of_known(result: xr.DataTree) -> Figure | None:
-    """Return the same as a figure without pyplot, None without held-out known labels."""
-    if "left_out" not in result["label_posterior"]:
-        return None
-    figure = Figure((11.0, 8.6), layout="constrained")
-    plot_known_labels(result, axes=figure.subplots(2, 2))
-    return figure
 
 
 def _draw_raters(ax: Any, result: xr.DataTree) -> None:

@@ -262,8 +262,8 @@ def test_report_posterior_and_picture_where_they_are_sent(folder, pictures, fuse
     assert main([*FILMS, *files, "--quiet"]) == 0
     assert capsys.readouterr().out == ""
     page = (folder / "r.html").read_text(encoding="utf-8")
-    assert page.startswith("<!doctype html>") and "data:image/png;base64" in page
-    assert not re.search(r'(src|href)="(?!data:)', page)  # needs no other file
+    assert page.startswith("<!doctype html>") and "<svg" in page
+    assert not re.search(r'(src|href)="(?!#)', page)  # needs no other file
     assert "&lt;b&gt;Ada &amp; co&lt;/b&gt;" in page and "<b>Ada" not in page
     result = tables("r.nc")
     assert set(result["models"].children) == set(fused["models"].children)
@@ -272,6 +272,19 @@ def test_report_posterior_and_picture_where_they_are_sent(folder, pictures, fuse
     assert bf.summary(result, ["sensitivity"]).shape[0] == 3
     assert pd.read_csv("l.tsv", sep="\t").shape == (20, 6)
     assert (folder / "r.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_report_has_the_file_its_columns_its_groups_and_the_command(folder, asked, capsys):
+    genres = ["<i>drama", "farce"] * 10
+    pd.DataFrame({"film": range(1, 21), "genre": genres}).to_csv("items.csv", index=False)
+    command = [*FILMS, "--items", "items.csv", "--by", "genre", "--report", "r.html"]
+    assert main(command) == 0
+    assert "Written: films-labels.csv (labels), r.html (report)\n" in capsys.readouterr().out
+    page = (folder / "r.html").read_text(encoding="utf-8")
+    assert "<h1>films.csv" in page and "bayesfuse fit films.csv" in page
+    assert "Shares by genre</h2>" in page and "&lt;i&gt;drama (10)" in page
+    headings = re.findall(r'<th scope="col"[^>]*>(?:<button type="button">)?([^<]+)<', page)
+    assert {"film", "critic", "verdict"} <= {*headings} and not {"item", "rater"} & {*headings}
 
 
 def test_labels_to_standard_output_and_the_text_aside(folder, asked, capsys):

@@ -327,18 +327,18 @@ def test_items_to_label_next_are_read_back_as_known(folder, capsys, monkeypatch)
     films = ["fit", "films.csv", *COLUMNS, "--seed", "1"]
     assert main([*films, "--ask", "3", "--quiet"]) == 0
     asked = pd.read_csv("films-ask.csv")
-    assert asked.columns.tolist() == ["item", "label"] and asked["label"].isna().all()
-    assert asked["item"].nunique() == 3
-    asked["label"] = ["good", None, "bad"]
-    asked.set_axis(["film", "verdict"], axis=1).to_csv("next.csv", index=False)  # as in the table
+    assert asked.columns.tolist() == ["film", "verdict"] and asked["verdict"].isna().all()
+    assert asked["film"].nunique() == 3
+    asked["verdict"] = ["good", None, "bad"]
+    asked.to_csv("next.csv", index=False)
     assert main([*films, "--gold", "next.csv", "--ask", "40", "--ask-file", "more.csv"]) == 0
     printed = capsys.readouterr()
     assert "bayesfuse: 1 rows of next.csv have no label and are left out\n" in printed.err
     assert f"only {len(pd.read_csv('more.csv'))} items have unknown labels" in printed.err
     assert "; 2 are known." in printed.out.replace("\n", " ")
     fails(capsys, main([*films, "--ask", "3", "--ask-file", "more.csv"]), "more.csv, which exists")
-    known = asked.loc[[0, 2], "item"]
-    assert not pd.read_csv("more.csv")["item"].isin(known).any()
+    known = asked.loc[[0, 2], "film"]
+    assert not pd.read_csv("more.csv")["film"].isin(known).any()
 
 
 def test_one_model_without_an_output_writes_labels_alone(folder, capsys):

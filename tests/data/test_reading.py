@@ -270,14 +270,16 @@ TABLES = {
 @pytest.mark.parametrize("kind", TABLES)
 def test_long_and_wide_tables_are_the_same(kind, tmp_path):
     given, names = TABLES[kind]
-    table, words, code = read_table(given, **names)
+    table, words, code, _ = read_table(given, **names)
     if isinstance(given, pd.DataFrame):
         exec(code, space := {"bf": bf, "frame": given})
         assert rows_of(space["responses"]) == rows_of(table)
     assert rows_of(table) == LONG.to_numpy().tolist()
     for separator in ",;" if isinstance(given, pd.DataFrame) else "":  # and in files
         given.to_csv(tmp_path / "t.csv", sep=separator)
-        assert rows_of(read_table(tmp_path / "t.csv", **names)[0]) == rows_of(table)
+        of_file, _, code, _ = read_table(tmp_path / "t.csv", **names)
+        exec(code, space := {"bf": bf, "pd": pd})
+        assert rows_of(of_file) == rows_of(space["responses"]) == rows_of(table)
     assert words.startswith(f"Read as a {kind[:4]} table")
     assert ("1 of 6 responses is missing." in words) == (kind[:4] == "wide")
 
@@ -336,10 +338,10 @@ def test_rows_without_a_label_are_dropped_if_asked(empty):
     with pytest.raises(ResponsesError, match=r'missing="drop".*row 1'):
         read_table(rows | {"label": ["no", empty, "yes", "no"]})
     frame = pd.DataFrame(rows | {"label": ["no", empty, "yes", "no"]})
-    table, words, _ = read_table(frame, missing="drop")
+    table, words, *_ = read_table(frame, missing="drop")
     assert table.n_responses == 3 and words.endswith(" Dropped rows without a label: 1.")
     frame = pd.DataFrame(rows | {"rater": list("xyxz"), "label": [1, None, 0, None]})
-    table, words, code = read_table(frame, missing="drop")
+    table, words, code, _ = read_table(frame, missing="drop")
     assert table.classes.tolist() == [0, 1] and table.items.tolist() == ["a", "b"]
     assert "label: 2; no others have the raters y, z, who are left out." in words
     exec(code, space := {"bf": bf, "frame": frame})

@@ -13,19 +13,19 @@ import bayesfuse as bf
 SLOPES = np.array([0.8, 0.5, 0.2, 0.5, 1.0, 0.4])
 
 
-def biased(seed, n_items=150, effect=SLOPES):
+def biased(seed, n_items=150, effect=SLOPES, classes=("A", "B")):
     """Raters err more on long texts, and where the right output is shown first."""
     rng = np.random.default_rng(seed)
     truth, length = rng.integers(0, 2, n_items), rng.normal(5.0, 2.0, n_items)
     first = rng.integers(0, 2, n_items)
     logits = -1.5 + effect * (length[:, None] - 5.0) / 2.0 + 1.0 * (first == truth)[:, None]
     wrong = rng.random((n_items, len(effect))) < expit(logits)
-    shown = np.array(["A", "B"], dtype=object)[first]
+    names = np.array(classes, dtype=object)
+    shown = pd.Categorical(names[first])
     traits = pd.DataFrame({"item": range(n_items), "length": length, "shown first": shown})
-    responses = bf.Responses.from_matrix(
-        np.array(["A", "B"], dtype=object)[np.where(wrong, 1 - truth[:, None], truth[:, None])]
-    )
-    return drawn_result([truth] * 60, ["A", "B"], responses), traits
+    labels = names[np.where(wrong, 1 - truth[:, None], truth[:, None])]
+    responses = bf.Responses.from_matrix(labels, classes=list(classes))
+    return drawn_result([truth] * 60, list(classes), responses), traits
 
 
 def test_traits_that_cause_errors_are_recovered():
@@ -41,6 +41,14 @@ def test_traits_that_cause_errors_are_recovered():
     slopes = raters[raters["trait"] == "length"]["effect"]
     assert np.corrcoef(slopes, SLOPES)[0, 1] > 0.7
     assert (raters["responses"] == 600).all()
+
+
+def test_classes_that_are_numbers_are_named_by_a_categorical_column():
+    averages = [
+        bf.decisions.error_traits(*biased(1, 60, classes=classes), draws=5, random_seed=1).average
+        for classes in (("A", "B"), (0, 1))
+    ]
+    pd.testing.assert_frame_equal(*averages)
 
 
 @pytest.mark.slow

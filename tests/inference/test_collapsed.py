@@ -201,3 +201,14 @@ def test_batches_are_refused():
     responses, _ = crowd(1)
     with pytest.raises(ModelError, match=r"all items at once.*batch_size="):
         bf.fit(ItemTypes(responses), "cavi", batch_size=10)
+
+
+def test_a_fit_exchanges_clean_types_when_it_starts_at_the_wrong_ones():
+    # most votes are wrong, but the prior of the rows prefers three raters who are nearly perfect
+    rng, truth = np.random.default_rng(0), np.repeat([0, 1], [45, 55])
+    right = np.repeat([0.99, 0.33], [3, 10])
+    answers = np.where(rng.random((100, 13)) < right, truth[:, None], 1 - truth[:, None])
+    for votes, gold in ((answers, None), (1 - answers, None), (answers, {0: 0, 99: 1})):
+        start = bf.vote_shares(votes)
+        labels = labels_of(ItemTypes(answers, clean=True, gold=gold), start=start, draws=20)
+        assert (labels.argmax(axis=1) == truth).mean() > 0.97

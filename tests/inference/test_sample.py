@@ -184,7 +184,7 @@ def test_an_interrupted_end_keeps_the_draws(small_model, monkeypatch, step):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"bayesfuse.inference.completion.{step}", interrupt)
-    with pytest.warns(IncompleteWarning, match="label_draws"):
+    with pytest.warns(IncompleteWarning, match=r"are not computed: call bf\."):
         result = bf.sample(small_model, 20, tune=5, chains=2, random_seed=1, **QUIET)
     whole = {"confusion", "prevalence"}
     assert whole <= set(result["posterior"].data_vars)

@@ -205,7 +205,7 @@ def test_classes_are_named_by_the_most_probable_permutation():
             own["confusion"] = counts["confusion"][:, order]
             height[order] = sum(log_multinomial(alpha[n], own[n]).sum() for n in alpha)
         prior = {name: Dirichlet(each) for name, each in alpha.items()}
-        assert tuple(start._permutation(counts, prior)) == max(height, key=height.get)
+        assert tuple(start.order_of_classes(counts, prior)) == max(height, key=height.get)
 
 
 def test_pooled_chains_begin_at_the_labels_of_the_start():

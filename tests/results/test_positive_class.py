@@ -65,8 +65,7 @@ def test_answers_name_the_positive_class(table, tmp_path, few_draws):
     assert states(fused.raters(by=dict.fromkeys(range(80), "all"), ci_prob=0.5))
     assert "sensitivity (diseased)" in fused.overview()
     page = fused.report(tmp_path / "page.html").read_text()
-    assert "the positive class, diseased" in page
-    assert page.count("sensitivity (diseased)") == 2  # best and worst, and all raters
+    assert "sensitivity (diseased)" in page and "specificity (healthy)" in page
     with pytest.warns(bf.errors.QuickAnswerWarning):
         quick = bf.fuse(table, positive="healthy", minutes=1e-9, progressbar=False)
     assert "positive='healthy'" in quick.explain()
