@@ -239,7 +239,7 @@ def class_notes(table: Any) -> list[str]:
             return [*notes, f"{sentence}: every set counts as a class of its own."]
         notes.append(
             f"{sentence}, and sets in two orders count as different classes: "
-            f"{_first(table, reordered)}. Sort the labels within each set."
+            f"{_first(table, reordered)}. bf.Responses.from_label_sets reads sets of labels."
         )
     return notes
 
