@@ -86,7 +86,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 if costs is not None:
                     show(fill(cost_sentence(result, costs), WIDTH))
             if groups is not None:
-                show(f"\n{bf.class_shares(result, groups, random_seed=0)}")
+                show(f"\n{bf.class_shares(result, groups, random_seed=arguments.seed or 0)}")
             if note:
                 show(note)
 

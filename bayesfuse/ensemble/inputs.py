@@ -152,6 +152,12 @@ def _with_checked_structure(inputs: Inputs) -> Inputs:
     """Raise errors of structure here, because there may be no time for a model that would."""
     if inputs.covariates is not None:
         read_covariates(inputs.responses, inputs.covariates)
+        if inputs.graph is None and are_labelling_functions(inputs.responses):
+            raise ModelError(
+                "The model of labelling functions has no covariates: leave them out, and train a "
+                "classifier on the labels, with the covariates as its features. Got: covariates "
+                f"and {inputs.responses.n_raters:,} rules that vote for one label or abstain."
+            )
     if isinstance(inputs.groups, str):
         require_choice("groups", inputs.groups, "moments", "posterior")
     elif inputs.groups is not None:

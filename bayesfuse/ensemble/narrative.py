@@ -19,6 +19,7 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import judges_raters
 
 SURE = 0.95  # labels of at least this probability count as sure
+MENTIONED = 0.5  # groups of raters of at least this probability are in the headline
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,9 @@ def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence) -> str:
         silent_errors = _number(float((1.0 - top[silent]) @ copies[silent]))
         sentence += f", {silent_errors} of them among {items} without responses"
     sentence += f"; {n_known:,} are known." if n_known else "."
-    parts = [inputs.read, sentence, sources(evidence, n_known)]
+    parts = [inputs.read, sentence]
+    if evidence.grouped >= MENTIONED:
+        parts.append(sources(evidence, n_known))
     return " ".join(filter(None, parts))
 
 

@@ -123,10 +123,15 @@ def _colours(answer: xr.DataTree) -> list[Any]:
     return colours
 
 
+def _seed(answer: xr.DataTree) -> int:
+    """Return the seed of an answer, with which the user's calls give the same numbers."""
+    return int(answer.attrs.get("random_seed", 0))
+
+
 def class_bars(answer: xr.DataTree) -> list[Bar]:
     """Return the shares of the most frequent classes, with intervals if draws can be counted."""
     if joint_labels.GROUP in answer.children and joint_labels.stored(answer).size <= MAX_COUNTED:
-        return _bars_by_class(answer, class_shares(answer, random_seed=0).shares)
+        return _bars_by_class(answer, class_shares(answer, random_seed=_seed(answer)).shares)
     probability = label_probabilities(answer).transpose("item", "class").values
     copies = copies_of(answer, len(probability))
     share = copies @ probability / copies.sum()
@@ -298,7 +303,7 @@ class GroupShares(NamedTuple):
 
 def shares_by_group(answer: xr.DataTree, by: Any) -> GroupShares:
     """Return the shares of the classes by group of items, and differences between groups."""
-    shares, contrasts = class_shares(answer, by, random_seed=0)
+    shares, contrasts = class_shares(answer, by, random_seed=_seed(answer))
     classes, colours = class_names(answer), _colours(answer)
     drawn = range(1, 2) if len(classes) == 2 else range(len(classes))
     blocks = []
