@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, Literal
 
 import numpy as np
@@ -79,7 +80,7 @@ def sample(
         items, or at values; attributes record it. Chains are dispersed
         by draws from conditionals, not by jitter, which could switch classes; not from values.
     random_seed : int, Generator, optional
-        The same seed gives the same draws.
+        The same seed gives the same draws, and others where chains are resumed.
     progressbar : bool, str or callable
         As in :func:`pymc.sample` (Gibbs chains have one bar; False also leaves out the line on
         their time), or a function called with the number of new draws, of all chains and tuning
@@ -132,7 +133,12 @@ def sample(
         fixed: dict[str, Any] = {"chains": chains, "tune": tune, "start": chosen_start}
         fixed |= {"thin": thin, "precision": precision}
         _refuse("resume= continues the chains of a result as they are", **fixed)
-        chains, tune = require_draws(resume, "Resuming").sizes["chain"], 0
+        stored = require_draws(resume, "Resuming")
+        chains, tune = stored.sizes["chain"], 0
+        if isinstance(random_seed, Integral):
+            errors.require_seed(random_seed)
+            # chains that continue twice by the same seed would repeat their random numbers
+            random_seed = np.random.default_rng([int(random_seed), stored.sizes["draw"]])
         thin, precision = resume.attrs.get("thin"), resume.attrs.get("precision")
     settings = {"model": model, "draws": draws, "tune": tune, "cores": cores, **kwargs}
     settings |= {"chains": CHAINS if chains is None else chains, "random_seed": random_seed}
@@ -144,8 +150,8 @@ def sample(
     if draw := getattr(model, "draw_posterior", None):  # of a model with a sampler of its own
         refused: dict[str, Any] = {"resume": resume, "sweeps": sweeps, "start": chosen_start}
         refused |= {"thin": thin} | {"nuts_sampler": nuts_sampler} if sampler != "nuts" else {}
-        stored: Any = {"log_likelihood": log_likelihood is not False}
-        return draw(sampler, settings, refused, precision=precision or "double", **stored)
+        contents: Any = {"log_likelihood": log_likelihood is not False}
+        return draw(sampler, settings, refused, precision=precision or "double", **contents)
     plans = make_plans(model)
     uses_gibbs = _uses_gibbs(sampler, sweeps, nuts_sampler, plans)
     if uses_gibbs:

@@ -234,6 +234,8 @@ def plot_sequence(
     >>> above.get_title(), [tick.get_text() for tick in below.get_yticklabels()]
     ('sequence 0', ['2', '1', '0'])
     """
+    if model is not None:
+        require_kind("model", model, pm.Model)
     averaged = averaged_models(result)
     responses, order = _in_order(result, model, sequences)
     names = listed(order.names)

@@ -41,6 +41,16 @@ def test_resumed_chains_begin_at_the_last_draws_and_differ():
     assert (new[0] != new[1]).any()
 
 
+def test_chains_resumed_by_the_same_seed_draw_other_numbers():
+    model = DawidSkene(MADE)
+    result = bf.sample(model, 60, chains=2, random_seed=2, **QUIET)
+    for _ in range(2):
+        result = bf.sample(model, 60, resume=result, random_seed=2, **QUIET)
+    parts = np.split(result["posterior"]["prevalence"].values[0, :, 0], 3)
+    off_diagonal = np.corrcoef(parts)[np.triu_indices(3, 1)]
+    assert np.abs(off_diagonal).max() < 4 / np.sqrt(60)
+
+
 def test_results_in_single_precision_continue_from_a_file(tmp_path):
     sequences = bf.Sequences.from_lengths([10] * 4)
     model = HiddenMarkov(MADE, sequences, raters="confusion")
