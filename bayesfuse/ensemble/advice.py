@@ -68,12 +68,8 @@ def _gold(inputs: Inputs) -> list[Advice]:
     if not inputs.responses.is_unweighted:  # items of a pattern may have different labels
         return [advice("gold of patterns", reason=reason)]
     more = " more" if n_known else ""
-    if inputs.sequences is None:
-        return [advice("gold", reason=reason, number=f"{missing:,}{more}", missing=missing)]
-    total = inputs.sequences.n_sequences
-    count = min(max(round(missing * total / inputs.sequences.n_items), 1), total)
-    numbers = {"number": f"{count:,}{more}", "count": count, "total": total}
-    return [advice("gold in sequences", reason=reason, **numbers)]
+    kind = "gold" if inputs.sequences is None else "gold in sequences"
+    return [advice(kind, reason=reason, number=f"{missing:,}{more}", missing=missing)]
 
 
 def one_more_response(inputs: Inputs) -> list[Advice]:

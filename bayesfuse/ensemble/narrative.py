@@ -114,9 +114,10 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "bf.decisions.next_items(fused, {missing})",
     ),
     "gold in sequences": (
-        "{reason} Label all items of {number} of the {total:,} sequences yourself, chosen at "
-        "random, and pass them as gold= (--gold).",
-        "np.random.default_rng(1).choice(sequences.names, {count}, replace=False)",
+        "{reason} Compare {number} randomly chosen items of all sequences with your own labels "
+        "(bf.decisions.next_items, --ask): on nights of sleep, known labels of one or two whole "
+        "sequences (gold=) made the labels of the others worse.",
+        "bf.decisions.next_items(fused, {missing})",
     ),
     "gold of patterns": (
         "{reason} Known labels belong to single items: responses.expand() gives every item of a "
