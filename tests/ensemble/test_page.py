@@ -128,7 +128,9 @@ def test_a_page_of_single_responses_has_no_agreement(tmp_path):
 def test_shares_by_group_are_those_of_class_shares(fused, tmp_path):
     by = pd.Series(["old", "new"] * 20, name="period")
     page = fused.report(tmp_path / "page.html", by).read_text(encoding="utf-8")
-    shares = bf.class_shares(fused, by, random_seed=0).shares.query("group == 'old'")
+    shares = bf.class_shares(fused, by, random_seed=fused.attrs["random_seed"]).shares.query(
+        "group == 'old'"
+    )
     section = page[page.index("Shares by period</h2>") :]
     for row in shares.itertuples():
         assert f"old (20): {row.share:.0%} ({row.low:.0%}–{row.high:.0%})" in section
