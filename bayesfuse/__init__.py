@@ -33,7 +33,8 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     from bayesfuse.data.responses import Responses as Responses
     from bayesfuse.data.sequences import Sequences as Sequences
     from bayesfuse.ensemble.fuse import fuse as fuse
-    from bayesfuse.ensemble.fused import Fused as Fused, load as load
+    from bayesfuse.ensemble.fused import Fused as Fused
+    from bayesfuse.ensemble.load import load as load
     from bayesfuse.inference.find_map import find_map as find_map
     from bayesfuse.inference.sample import sample as sample
     from bayesfuse.inference.update import update as update

@@ -32,7 +32,6 @@ from bayesfuse.command_line.outputs import (
 )
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.data.column_roles import KNOWN
-from bayesfuse.decisions.best_labels import read_costs
 from bayesfuse.ensemble.advice import table_advice
 from bayesfuse.ensemble.fused import WIDTH, bullet, cost_sentence
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
@@ -57,7 +56,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
     """Average several models, or fit one; write the requested files, and print a report."""
     groups, costs = tables.groups, arguments.costs
     if costs is not None:  # refused before the fit, which may take long
-        costs = read_costs(costs, tables.responses.classes)
+        bf.decisions.best_labels(bf.vote_shares(tables.responses), costs)
     model = None if arguments.model is None else _model(arguments, tables)
     # stdout may hold the labels
     show = (

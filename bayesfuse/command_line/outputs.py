@@ -18,7 +18,6 @@ from bayesfuse.command_line.files import STDOUT
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.decisions.best_labels import Costs
 from bayesfuse.ensemble.diagnostics import check_model
 from bayesfuse.ensemble.fused import WIDTH, best_and_worst, bullet, in_columns
 from bayesfuse.ensemble.inputs import Inputs
@@ -50,7 +49,7 @@ def write_labels(
     result: xr.DataTree,
     model: bf.build.LabelModel | None,
     tables: Tables,
-    costs: Costs | None,
+    costs: str | None,
     path: Path,
 ) -> None:
     """Write the most probable label of every item, its probability, and those of all classes.

@@ -381,6 +381,7 @@ def _mturk_answers(record: Record) -> dict[str, Any]:
         try:
             for answers in json.loads(text):
                 cells |= pd.json_normalize(answers).iloc[0].to_dict()
+        # json_normalize does not implement what is neither a mapping nor a list of them
         except (ValueError, AttributeError, IndexError, NotImplementedError):
             raise ResponsesError(
                 "Answer.taskAnswers must be a JSON list of answers by name. Got: other text."

@@ -137,6 +137,7 @@ def read_records(path: str | PathLike[str]) -> list[tuple[str, list[dict[str, An
         return [
             (name.split(".")[0], parse_records(name, data)) for name, data in _contents(Path(path))
         ]
+    # zipfile does not implement some compressions
     except (OSError, ValueError, RecursionError, NotImplementedError, zipfile.BadZipFile,
             EOFError, lzma.LZMAError, Warning) as error:  # fmt: skip
         raise ModelError(

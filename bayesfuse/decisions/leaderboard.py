@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data import arrays
 from bayesfuse.data.names import places, unique_names
+from bayesfuse.decisions.position_bias import codes_of_shown
 from bayesfuse.errors import (
     ModelError,
     PoorFitWarning,
@@ -86,9 +87,9 @@ def leaderboard(
         ``expected_rank``, ``rank_low``, ``rank_high`` and the number of ``pairs``; by rank its
         ``probability``; by ``other`` the probability that the strength is larger (``better``), the
         expected share of ``wins``, with ties as halves, and how often the two were ``compared``.
-        Attributes: ``first_advantage`` of the system shown first, in log-odds, with ``_low`` and
-        ``_high``; ``groups``, of systems that no pair connects; ``cycle``, of systems of which each
-        clearly beats the next.
+        Systems of different ``group`` are not connected by pairs; those ``in_cycle`` clearly beat
+        each other in turn. Attributes: ``first_advantage`` of the system shown first, in log-odds,
+        with ``_low`` and ``_high``.
 
     Raises
     ------
@@ -140,7 +141,9 @@ def leaderboard(
     attrs = {"first_advantage": float(drawn[:, n_systems].mean())}
     attrs |= {"first_advantage_low": float(ends[0]), "first_advantage_high": float(ends[1])}
     board = board.assign_coords(system=names, other=names, rank=np.arange(1, n_systems + 1))
-    board = board.assign_attrs(attrs, **_structure(wins, number, names))
+    group, in_cycle = _structure(wins, number, names)
+    board = board.assign(group=("system", group), in_cycle=("system", in_cycle))
+    board = board.assign_attrs(attrs)
     order = np.argsort(board["expected_rank"].values, kind="stable")
     return board.isel(system=order, other=order)
 
@@ -180,16 +183,8 @@ def _read(
 
 def _outcomes(shown: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Return the outcome of every class: the first wins, the second wins, or a tie."""
-    if shown is None:
-        shown = classes.tolist()
-    code = places(arrays.as_array(list(shown)), classes) if np.ndim(shown) == 1 else np.array([])
-    if len(code) != 2 or code.min() < 0 or code[0] == code[1]:
-        raise ModelError(
-            "shown= must be the classes by which the first and the second system win, two of "
-            f"{classes.tolist()}. Got: {brief(shown)}."
-        )
     outcome = np.full(len(classes), 2)
-    outcome[code] = FIRST, SECOND
+    outcome[codes_of_shown(shown, classes)] = FIRST, SECOND
     return outcome
 
 
@@ -231,12 +226,17 @@ def _wins(pairs: _Pairs, probability: Array) -> tuple[Array, NDArray[np.int64]]:
     return won, number
 
 
-def _structure(won: Array, number: NDArray[np.int64], systems: NDArray[Any]) -> dict[str, Any]:
-    """Return groups of systems that no pair connects, and a cycle of clear wins; warn of both."""
+def _structure(
+    won: Array, number: NDArray[np.int64], systems: NDArray[Any]
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return the connected group of every system, and whether it is in the largest cycle of wins.
+
+    Both are reasons to warn.
+    """
     connected = scipy.sparse.csgraph.connected_components
     n_groups, group = connected(number)
-    groups = [systems[group == place].tolist() for place in range(n_groups)]
     if n_groups > 1:
+        groups = [systems[group == place].tolist() for place in range(n_groups)]
         warn(
             "Every two systems must be connected by pairs, because strengths are relative: ranks "
             "across groups follow from the prior alone. Compare systems of different groups. Got: "
@@ -246,12 +246,12 @@ def _structure(won: Array, number: NDArray[np.int64], systems: NDArray[Any]) -> 
     n_compared = np.count_nonzero(number) // 2
     clear = scipy.special.betainc(won + 0.5, number - won + 0.5, 0.5) < CYCLE_LEVEL / n_compared
     n_parts, part = connected(clear & (number > 0), connection="strong")
-    cycle: list[Any] = []
+    in_cycle = np.full(len(systems), False)
     if n_parts < len(systems):
-        cycle = systems[part == np.bincount(part).argmax()].tolist()
+        in_cycle = part == np.bincount(part).argmax()
         warn(
             "A ranking assumes that a system that beats another also beats those that the other "
-            f"beats. Got: wins in a cycle among {brief(cycle)}; see `wins` of these systems.",
+            f"beats; see their `wins`. Got: a cycle among {brief(systems[in_cycle].tolist())}.",
             PoorFitWarning,
         )
-    return {"groups": groups, "cycle": cycle}
+    return group, in_cycle

@@ -66,7 +66,7 @@ def position_bias(
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
     labels, triples = joint_labels.stored(result), require_rows(result, "The bias of a position")
-    first, second = _shown(result, shown)
+    first, second = codes_of_shown(shown, result["label_posterior"].dataset["class"].values)
     frame = pd.DataFrame(dict(zip(("item", "rater", "label"), triples, strict=True)))
     preference = np.full(result["label_posterior"].sizes["class"], 0.5)
     preference[[first, second]] = 1.0, 0.0
@@ -99,9 +99,8 @@ def position_bias(
     return pd.DataFrame(rows, columns=columns)
 
 
-def _shown(result: xr.DataTree, shown: Any) -> NDArray[np.int64]:
-    """Return the codes of the classes that are shown first and second."""
-    classes = result["label_posterior"].dataset["class"].values
+def codes_of_shown(shown: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the codes of the classes of the outputs that are shown first and second."""
     if shown is None:
         shown = classes.tolist()
     code = places(as_array(list(shown)), classes) if np.ndim(shown) == 1 else np.array([])

@@ -94,7 +94,8 @@ def fuse(
     -------
     Fused
         After an interruption, the average of the complete fits. For label sets, ``labels()`` gives
-        sets with the probability of each label and of the whole set.
+        sets with the probability of each label and of the whole set; their one model takes seconds
+        and ignores ``minutes``.
 
     Raises
     ------

@@ -16,20 +16,13 @@ from bayesfuse.decisions.best_labels import best_labels
 from bayesfuse.ensemble.average import predicted
 from bayesfuse.ensemble.page import as_cell, as_page
 from bayesfuse.errors import ModelError
-from bayesfuse.errors.messages import brief
 from bayesfuse.results.contents import class_names, one_of
-from bayesfuse.results.label_sets import SETS
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import judges_raters, rater_table
 from bayesfuse.results.summaries import answered, coverage, least_certain
 
 WIDTH = 88  # width of paragraphs
 FEW_RESPONSES = 10  # raters with fewer are not shown among the best and the worst
-LISTS = (
-    "models",
-    "weights",
-    "columns",
-)  # attributes that a file holds as arrays, or as a single value
 
 
 class Fused(xr.DataTree):
@@ -211,56 +204,6 @@ def cost_sentence(answer: xr.DataTree, costs: Any) -> str:
         f"({coverage():.0%} interval {float(best['low']):.4g} to {float(best['high']):.4g})"
         f"{rejected if best['rejected'] else ''}."
     )
-
-
-def load(path: str | Path) -> xr.DataTree:
-    """Load a result that ``result.to_netcdf(path)`` has saved.
-
-    Parameters
-    ----------
-    path : path
-        Of a NetCDF file, closed afterwards.
-
-    Returns
-    -------
-    DataTree
-        An answer of ``bf.fuse`` is a :class:`bayesfuse.Fused`.
-
-    Raises
-    ------
-    ModelError
-        No such file, or one that is no NetCDF file.
-
-    Examples
-    --------
-    >>> import tempfile, bayesfuse as bf
-    >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = point.to_netcdf(f"{folder}/point.nc")
-    ...     bf.load(f"{folder}/point.nc").equals(point)
-    True
-    """
-    try:
-        if not Path(path).exists():
-            raise OSError("no such file")
-        with xr.open_datatree(Path(path)) as stored:
-            tree = stored.load()
-    except (OSError, ValueError, TypeError) as error:
-        reason = error.strerror or error if isinstance(error, OSError) else "not a NetCDF file"
-        raise ModelError(
-            "path must be of a NetCDF file, as result.to_netcdf(path) saves it. Got: "
-            f"{brief(str(path))} ({reason})."
-        ) from None
-    if "headline" not in tree.attrs:
-        return tree
-    kind = Fused
-    if SETS in tree.children:
-        from bayesfuse.ensemble.fused_sets import FusedSets as kind  # imports this module
-    fused = kind(tree.to_dataset(), dict(tree.children))
-    fused.attrs |= {
-        name: np.atleast_1d(fused.attrs[name]).tolist() for name in LISTS if name in fused.attrs
-    }
-    return fused
 
 
 def as_text(answer: xr.DataTree) -> str:

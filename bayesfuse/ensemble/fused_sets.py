@@ -14,14 +14,13 @@ from bayesfuse.data.label_sets import LabelSets
 from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
 from bayesfuse.ensemble.fits import seed_as_number
 from bayesfuse.ensemble.fused import WIDTH, Fused, bullet
-from bayesfuse.ensemble.narrative import word
+from bayesfuse.ensemble.narrative import SURE, word
 from bayesfuse.errors import ModelError
 from bayesfuse.inference.sample import sample
-from bayesfuse.models.label_profiles import LabelProfiles
+from bayesfuse.models import LabelProfiles
 from bayesfuse.results.label_sets import SETS, summarize_sets, table_of_raters, table_of_sets
 
 DRAWS = 250  # of each of four chains
-CERTAIN = 0.95  # probability from which a headline counts a label as sure
 SHOWN = 5  # rows of the tables in the text
 
 
@@ -125,11 +124,11 @@ def fuse_sets(
             "Label sets are fused as they are, because no model of this package joins them with "
             f"other structure. Got: label sets and {', '.join(f'{name}=' for name in others)}."
         )
-    seed = seed_as_number(random_seed)
+    seed, n_draws = seed_as_number(random_seed), min(draws or DRAWS, DRAWS)
     model = LabelProfiles(label_sets)
     result = sample(
         model,
-        min(draws or DRAWS, DRAWS),
+        n_draws,
         start="majority",
         random_seed=seed,
         progressbar=progressbar,
@@ -152,8 +151,7 @@ def fuse_sets(
         "code": (
             "# label_sets = bf.Responses.from_label_sets(frame, …)\n"
             "model = bf.models.LabelProfiles(label_sets)\n"
-            f"result = bf.sample(model, {min(draws or DRAWS, DRAWS)}, start='majority', "
-            f"random_seed={seed})"
+            f"result = bf.sample(model, {n_draws}, start='majority', random_seed={seed})"
         ),
     }
     return fused
@@ -165,8 +163,8 @@ def _headline(fused: FusedSets, label_sets: LabelSets) -> str:
     sure = np.maximum(probability, 1.0 - probability)
     right = float(fused[SETS].dataset["set_probability"].sum())
     return (
-        f"{np.count_nonzero(sure >= CERTAIN):,} of {probability.size:,} labels "
+        f"{np.count_nonzero(sure >= SURE):,} of {probability.size:,} labels "
         f"({len(label_sets.items):,} items × {label_sets.n_labels:,}) are sure (probability "
-        f"{CERTAIN} or more), {(1.0 - sure).sum():.0f} are expected to be wrong; {right:.0f} whole "
+        f"{SURE} or more), {(1.0 - sure).sum():.0f} are expected to be wrong; {right:.0f} whole "
         "sets are expected to be right."
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
@@ -23,7 +24,8 @@ from bayesfuse.observation.model import observed
 MAX_RESPONSES = 40_000  # of whole sequences, from which the evidence is estimated
 MAX_RATERS = 6  # who are left out, those with the most responses
 ITERATIONS = 60  # of EM; weights differ by less than .02 from those at the mode
-EM_ROUNDS = 50  # of EM for the rows of a rater who is left out, and for the weight
+EM_ROUNDS = 50  # of EM for the rows of a rater who is left out
+LEAST = 1e-9  # weight
 PRIOR_PREDICTIONS = 5.0  # predictions by each of the two as which the prior of their weights counts
 
 
@@ -140,8 +142,10 @@ def _predict(probability: Array, label: NDArray[np.int64]) -> Array:
 
 def stack(first: Array, second: Array) -> float:
     """Return the weight of the first of two predictive densities in the mixture that fits best."""
-    weight = 0.5
-    for _ in range(EM_ROUNDS):
-        share = weight * first / (weight * first + (1.0 - weight) * second)
-        weight = float(share.sum() + PRIOR_PREDICTIONS) / (len(first) + 2.0 * PRIOR_PREDICTIONS)
-    return weight
+
+    def slope(weight: float) -> float:
+        mixture = weight * first + (1.0 - weight) * second
+        prior = PRIOR_PREDICTIONS / weight - PRIOR_PREDICTIONS / (1.0 - weight)
+        return float(((first - second) / mixture).sum()) + prior
+
+    return float(brentq(slope, LEAST, 1.0 - LEAST))

@@ -8,23 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pymc as pm
-from scipy.special import betaln, expit, logit
+from scipy.special import expit, logit
 
 from bayesfuse import priors
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble.members import LEAST_WEIGHT
-from bayesfuse.inference.variational import coordinate_ascent
+from bayesfuse.inference.variational import log_evidence
 from bayesfuse.models import DawidSkene, ItemTypes, LatentGroup
-from bayesfuse.numerics.kernels import Array
-from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.dependence import correlated_clusters
 
 Members = dict[str, list[Any]]
 
 MAX_RESPONSES, MIN_PER_RATER = 20_000, 50  # of the fits
-ITERATIONS = 100  # of a fit
 N_CLUSTERS = 5  # whose models are fitted, in each round
 LEAST_ODDS = float(logit(LEAST_WEIGHT))  # in logs, of groups that are modelled
 
@@ -99,35 +95,3 @@ class _Search:
         rival = log_evidence(model) - len(raters) * math.log(2.0)
         rival += priors.log_odds_of_groups(groups, self.table)
         return evidence - float(np.logaddexp(without, rival)), evidence, rival
-
-
-def log_evidence(model: pm.Model) -> float:
-    """Return a bound of the log evidence, where a source has free rows or one accuracy.
-
-    Both are equally probable a priori. With free rows alone, a source costs about two nats more on
-    a few hundred items, so that a model with fewer sources would be preferred for that.
-    """
-    approximation = coordinate_ascent(model, "majority", ITERATIONS)
-    pairs = approximation.rows.values()
-    gains = [_gain_of_accuracies(*pair) for pair in pairs if len(pair[0].shape) == 3]
-    return float(approximation.trace[-1]) + sum(
-        float((np.logaddexp(gain, 0.0) - math.log(2.0)).sum()) for gain in gains
-    )
-
-
-def _gain_of_accuracies(prior: Dirichlet, posterior: Dirichlet) -> Array:
-    """Return the gain in log evidence if all errors of a source are equally probable, (sources,).
-
-    The distribution of the labels is held; rows are (sources, classes, answers).
-    """
-    alpha, counts = prior.concentration, posterior - prior
-    n_classes = counts.shape[-1]
-    right, wrong = np.trace(counts, axis1=1, axis2=2), _errors(counts)
-    beta = np.trace(alpha, axis1=1, axis2=2) / n_classes, _errors(alpha) / n_classes
-    gain = betaln(beta[0] + right, beta[1] + wrong) - betaln(*beta)
-    gain -= wrong * math.log(n_classes - 1)
-    return gain - (posterior.log_beta() - prior.log_beta()).sum(axis=1)
-
-
-def _errors(counts: Array) -> Array:
-    return counts.sum(axis=(1, 2)) - np.trace(counts, axis1=1, axis2=2)

@@ -147,9 +147,11 @@ class TypesFit:
 
     def run(self, passes: int, tolerance: float) -> None:
         """Go on until there have been so many passes, or types have settled."""
-        is_extrapolated, last = self.probability.size <= MAX_EXTRAPOLATED, list[Array]()
+        is_extrapolated = self.probability.size <= MAX_EXTRAPOLATED
+        last: list[Array] = []
         while self.passes < passes and not self.converged:
-            number, change = self.passes, self._visit()
+            number = self.passes
+            change = self._visit()
             if number >= FIRST and (number - FIRST) % EVERY == 0:
                 self._move()
             self.converged = change < tolerance and number > FIRST + EVERY
