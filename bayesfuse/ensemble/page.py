@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from importlib.metadata import version
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from bayesfuse import __version__
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.ensemble import page_parts as parts
 from bayesfuse.results.summaries import coverage
@@ -36,7 +36,7 @@ def as_page(answer: xr.DataTree, by: Any = None) -> str:
         source=in_one_line(source) if source else "",
         stem=PurePath(source).name.partition(".")[0] or "table",
         date=date.today().isoformat(),
-        version=__version__,
+        version=version("bayesfuse"),
         facts=answer.attrs.get("facts", "").splitlines(),
         read=answer.attrs.get("read", ""),
         meanings=parts.meanings(answer),
