@@ -205,6 +205,7 @@ OF_MODEL = {
     "rater_table": "grades",
     "plot_sensitivity_specificity": "two",
     "position_bias": "two",
+    "leaderboard": "two",
 }
 
 
@@ -229,9 +230,13 @@ def test_probabilities_of_intervals(fitted):
             "scheme": "runs",
             "responses": THREE,
             "responses_or_model": model,
+            "costs": 1.0 - np.eye(result["label_posterior"].sizes["class"]),
             "pairs_of_raters": [result["constant_data"]["rater"].values[:2].tolist()],
         }
         wanted = inspect.signature(function).parameters
+        if name == "leaderboard":
+            systems = {"item": result["label_posterior"]["item"], "first": "one", "second": "other"}
+            ready["pairs"] = pd.DataFrame(systems)
         if "responses" in wanted:  # whose items stand alone here
             del ready["sequences"]
         given = {argument: ready[argument] for argument in wanted if argument in ready}

@@ -26,6 +26,7 @@ LIMITS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")  # how many threads a process 
 
 
 LOCKS = ("threading", "concurrent.futures")  # modules with locks
+IMPORTS = "importlib.", "_frozen_importlib"
 
 EVERY = 0.2  # seconds between looks at signals while others work
 
@@ -284,10 +285,11 @@ def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_delicate(frame: FrameType | None) -> bool:
-    """Return whether an exception here would be lost, or leave a lock in an undefined state.
+    """Return whether an exception here would be lost, or leave a lock or a module half made.
 
     Python ignores exceptions in callbacks of weak references, and numba where it types the
-    arguments of a kernel. Compilation, which takes seconds, can be interrupted.
+    arguments of a kernel. Some packages cannot be imported again after an interrupted import.
+    Compilation, which takes seconds, can be interrupted.
     """
     package = __name__.partition(".")[0]
     while frame is not None:
@@ -295,7 +297,7 @@ def _is_delicate(frame: FrameType | None) -> bool:
         if module.partition(".")[0] == package or function == "_compile_for_args":
             return False
         # of random numbers, numba reads a named tuple that NumPy makes
-        if module.startswith(("numba.", "namedtuple_", "ctypes", "weakref", *LOCKS)):
+        if module.startswith(("numba.", "namedtuple_", "ctypes", "weakref", *LOCKS, *IMPORTS)):
             return True
         frame = frame.f_back
     return False

@@ -1,5 +1,6 @@
 """Ctrl-C and deadlines: what is left of a fit, and how soon."""
 
+import importlib
 import json
 import math
 import os
@@ -108,6 +109,18 @@ def test_delicate_code_is_not_disturbed(handled, module):
         reached.append(Pair(interruption.presses, interruption.requested))
         check()
     assert reached == [(1, True)]
+
+
+def test_modules_are_imported_whole(handled, tmp_path, monkeypatch):
+    """Some packages cannot be imported again after an interrupted import."""
+    lines = "import signal", "signal.raise_signal(signal.SIGINT)", "last = 1"
+    (tmp_path / "pressed_while_imported.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    reached = []
+    with pytest.raises(KeyboardInterrupt), Interruption():
+        reached.append(importlib.import_module("pressed_while_imported").last)
+        check()
+    assert reached == [1]
 
 
 def test_a_press_that_nothing_noticed_is_not_lost(handled):
