@@ -15,7 +15,7 @@ import bayesfuse as bf
 from bayesfuse.data.known import gold_labels
 from bayesfuse.data.names import listed, places
 from bayesfuse.data.tables import Table
-from bayesfuse.data.vote_terms import Agreement, Terms
+from bayesfuse.data.vote_terms import Agreement, Terms, design_effect
 from bayesfuse.errors import ModelError, require_kind, require_mapping, require_number
 from bayesfuse.inference.weighted_votes import Known, by_part, sample_weights
 from bayesfuse.observation.model import LabelModel
@@ -67,6 +67,10 @@ class WeightedVotes(LabelModel):
         Prior probability that the given probabilities need no correction, at least 0, below 1.
     gold_error : float, default 0
         Probability that a known label is wrong (any other class, equally likely), at most .5.
+    sequences : Sequences, optional
+        The order of the items. Known labels of few sequences count less than as many drawn from
+        all: the likelihood has the power one over their design effect (Kish 1965), estimated from
+        how much the agreement of raters varies among sequences.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
 
@@ -112,6 +116,7 @@ class WeightedVotes(LabelModel):
         *,
         as_given: float | None = None,
         gold_error: float = 0.0,
+        sequences: bf.Sequences | None = None,
         name: str = "",
     ) -> None:
         if as_given is not None and require_number("as_given", as_given, most=1.0) == 1.0:
@@ -136,11 +141,13 @@ class WeightedVotes(LabelModel):
             name: member for name, member in results.items() if isinstance(member, xr.DataTree)
         }
         self.terms = _terms(self.responses, results)
-        self.known = self._known_labels(as_given, error)
+        self.known = self._known_labels(as_given, error, sequences)
         self._note()
         self._observe_labels(self._logits())
 
-    def _known_labels(self, as_given: float | None, error: float) -> Known:
+    def _known_labels(
+        self, as_given: float | None, error: float, sequences: bf.Sequences | None
+    ) -> Known:
         """Return the items of known class that have responses, and the scales of the priors."""
         terms = self.terms
         items = np.flatnonzero((self.gold_codes >= 0) & terms.answered)
@@ -150,6 +157,8 @@ class WeightedVotes(LabelModel):
                 "use bayesfuse.models.ItemTypes, or bf.fuse for several models. Got: "
                 f"{0 if self.gold is None else len(self.gold)} known labels, none of such an item."
             )
+        effect = 1.0 if sequences is None else design_effect(terms, sequences, items)
+        n_effective = len(items) / effect
         per_item = np.sqrt(terms.per_item)
         scales = {
             "bias": 0.5,
@@ -158,9 +167,9 @@ class WeightedVotes(LabelModel):
             "weight_slope": 1.0 / per_item,
             "weight_mean": 0.5 / per_item,
             "weight_scale": 1.5 / per_item,
-            "as_given": float(AS_GIVEN / (AS_GIVEN + len(items)) if as_given is None else as_given),
+            "as_given": AS_GIVEN / (AS_GIVEN + n_effective) if as_given is None else as_given,
         }
-        return Known(terms, items, self.gold_codes[items], scales, error)
+        return Known(terms, items, self.gold_codes[items], scales, error, effect)
 
     def _logits(self) -> Any:
         """Register the corrections, and return the log-odds (known items, classes)."""
@@ -196,6 +205,9 @@ class WeightedVotes(LabelModel):
             pm.Categorical("label", p=probability, observed=known.label, dims="known_item")
         else:
             pm.Categorical("label", logit_p=logits, observed=known.label, dims="known_item")
+        if known.power < 1.0:
+            label = pm.logp(self["label"], known.label)
+            pm.Potential("design_effect", (known.power - 1.0) * label.sum())
 
     draw_posterior = sample_weights
 

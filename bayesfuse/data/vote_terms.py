@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
+from bayesfuse.data.sequences import Sequences
 from bayesfuse.numerics.kernels import Array
 
 CLIP = 1e-3
@@ -80,6 +81,48 @@ class Terms:
             np.asarray(votes.sum(axis=1)).reshape(-1, 1),
         ]
         return np.hstack(columns), votes
+
+
+def design_effect(terms: Terms, sequences: Sequences, items: NDArray[np.int64]) -> float:
+    """Return how many known labels of these items show as much as one drawn at random from all.
+
+    Raters agree with the given labels more often in some sequences than in others, with an
+    intraclass correlation ρ. With shares a of the known and t of all items in sequence s, the
+    variance of a mean of n known items is that of random ones times
+    1 + n ρ / (1 - ρ) Σ_s (a_s - t_s)² (Kish 1965, Survey Sampling, chapter 5).
+    """
+    responses, n_sequences = terms.responses, sequences.n_sequences
+    sequence = np.empty(responses.n_items, dtype=np.int64)
+    sequence[sequences.places(responses)] = np.repeat(np.arange(n_sequences), sequences.lengths)
+    probability = np.exp(terms.log_mean)
+    probability /= probability.sum(axis=1, keepdims=True)
+    votes = terms.votes.maximum(0.0).tocoo()
+    agreement = probability.ravel()[votes.row]
+    within, between = _variances(
+        agreement, votes.col * n_sequences + sequence[votes.row // probability.shape[1]], votes.col
+    )
+    known, every = (
+        np.bincount(sequence[some], minlength=n_sequences) / len(some)
+        for some in (items, np.flatnonzero(terms.answered))
+    )
+    return float(1.0 + len(items) * between / max(within, CLIP) * ((known - every) ** 2).sum())
+
+
+def _variances(
+    values: Array, cell: NDArray[np.integer[Any]], group: NDArray[np.integer[Any]]
+) -> tuple[float, float]:
+    """Return variances within cells, and between the means of the cells of a group, by ANOVA."""
+    _, cell, size = np.unique(cell, return_inverse=True, return_counts=True)
+    of_group = np.bincount(group)
+    values = values - (np.bincount(group, values) / np.maximum(of_group, 1))[group]
+    means = np.bincount(cell, values) / size
+    n_free = len(size) - np.count_nonzero(of_group)
+    within = float(((values - means[cell]) ** 2).sum()) / max(len(values) - len(size), 1)
+    if not n_free:
+        return within, 0.0
+    per_cell = (len(values) - (size[cell] / of_group[group]).sum()) / n_free
+    between = (float((size * means**2).sum()) / n_free - within) / per_cell
+    return within, max(between, 0.0)
 
 
 def _centred(probability: Array) -> Array:

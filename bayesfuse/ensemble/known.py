@@ -50,7 +50,13 @@ def correct(groups: Mapping[str, Any], inputs: Inputs, seed: int) -> Correction:
         return Correction({}, mended)
     members = {name: groups[name] for name in ("label_posterior", "constant_data")}
     average = {MIXED: xr.DataTree.from_dict(members)}
-    model = WeightedVotes(inputs.responses, inputs.known, average, gold_error=inputs.gold_error)
+    model = WeightedVotes(
+        inputs.responses,
+        inputs.known,
+        average,
+        gold_error=inputs.gold_error,
+        sequences=inputs.sequences,
+    )
     result = sample(model, _draws(inputs), chains=CHAINS, random_seed=seed, progressbar=False)
     replaced: dict[str, Any] = {
         name: result[name].dataset for name in ("label_posterior", GROUP, "constant_data")
@@ -76,10 +82,11 @@ def code(inputs: Inputs, seed: int) -> list[str]:
     """Return the calls that do the same to an average named ``fused``."""
     if inputs.known is None:
         return []
-    doubt = f", gold_error={inputs.gold_error:g}" if inputs.gold_error else ""
+    options = f", gold_error={inputs.gold_error:g}" if inputs.gold_error else ""
+    options += ", sequences=sequences" if inputs.sequences is not None else ""
     return [
         "# known labels, on top of the models, which are fitted without them",
-        f'model = WeightedVotes(responses, gold, {{"{MIXED}": fused}}{doubt})',
+        f'model = WeightedVotes(responses, gold, {{"{MIXED}": fused}}{options})',
         f"fused = bf.sample(model, draws={_draws(inputs)}, chains={CHAINS}, random_seed={seed})",
     ]
 

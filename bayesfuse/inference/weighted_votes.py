@@ -33,7 +33,8 @@ VALUES = 4_000_000  # probabilities that are computed at a time
 class Known:
     """Items with known labels: the density of the parameters given τ, and approximations to it.
 
-    ``scales`` are standard deviations of priors, and the probability of nothing to correct.
+    ``scales`` are standard deviations of priors, and the probability of nothing to correct. So
+    many known labels count as one (``design_effect``).
     """
 
     def __init__(
@@ -43,9 +44,12 @@ class Known:
         label: NDArray[np.int64],
         scales: dict[str, float],
         error: float,
+        design_effect: float,
     ) -> None:
         from scipy import sparse
 
+        self.power = 1.0 / design_effect  # of the likelihood of a known label
+        self.n_effective = len(items) / design_effect
         self.terms, self.items, self.label, self.scales = terms, items, label, scales
         n_items, n_classes = len(items), terms.log_mean.shape[1]
         # probability of the known label given the same class, and another one
@@ -83,9 +87,8 @@ class Known:
         """Return the log likelihood (draws,) and probabilities (items × classes, draws)."""
         shaped = logits.reshape(len(self.label), -1, logits.shape[1])
         probability = scipy.special.softmax(shaped, axis=1)
-        return np.log(self.gold_likelihood(probability)).sum(axis=0), probability.reshape(
-            logits.shape
-        )
+        log_likelihood = self.power * np.log(self.gold_likelihood(probability)).sum(axis=0)
+        return log_likelihood, probability.reshape(logits.shape)
 
     def value(self, inputs: Any, point: Array) -> tuple[float, Array]:
         """Return the log density at some parameters, and the probabilities there."""
@@ -100,14 +103,14 @@ class Known:
 
         value, probability = self.value(inputs, point)
         # doubtful labels have less information, and at most this share of it where classes are even
-        share = (self.right - self.wrong) ** 2
+        share = self.power * (self.right - self.wrong) ** 2
         at = np.arange(len(self.label)), self.label
         for _ in range(50):
             by_class = probability.reshape(len(self.label), -1)
             true = self.wrong * by_class  # given the known labels, too
             true[at] = self.right * by_class[at]
             true /= true.sum(axis=1, keepdims=True)
-            slope = inputs.T @ (true.ravel() - probability)
+            slope = self.power * (inputs.T @ (true.ravel() - probability))
             slope -= self.precision * (point - self.mean)
             weighed = sparse.diags(probability) @ inputs
             sums = self.sums @ weighed
@@ -281,7 +284,8 @@ def _labels(
     for some, probability in by_part(model.terms, posterior):
         gold_likelihood = known.gold_likelihood(probability[items])
         pointwise[some] = np.log(gold_likelihood).T
-        left_out_sum += (probability[items] / gold_likelihood[:, None]).sum(axis=2)
+        ratio = gold_likelihood[:, None] ** -known.power
+        left_out_sum += (probability[items] * ratio).sum(axis=2)
         sampled.add(some, probability)
     left_out[items] = left_out_sum / left_out_sum.sum(axis=1, keepdims=True)
     summary = sampled.summary({"left_out": left_out, "given": average})

@@ -40,13 +40,15 @@ def probabilities(result):
     return bf.label_probabilities(result).values
 
 
-@pytest.mark.parametrize("error", [0.0, 0.2])
-def test_the_sampler_has_the_density_of_the_pymc_model(error):
+@pytest.mark.parametrize(("error", "lengths"), [(0.0, None), (0.2, None), (0.0, [7, 3, 20, 10])])
+def test_the_sampler_has_the_density_of_the_pymc_model(error, lengths):
     responses, truth = judges(40)
+    sequences = None if lengths is None else bf.Sequences.from_lengths(lengths)
     other = bf.label_probabilities(bf.vote_shares(responses)) ** 2
     results = {"votes": bf.label_probabilities(bf.vote_shares(responses)), "sure": other}
     gold = gold_of(truth, 12)
-    model = WeightedVotes(responses, gold, results, as_given=0, gold_error=error)
+    options = {"as_given": 0, "gold_error": error, "sequences": sequences}
+    model = WeightedVotes(responses, gold, results, **options)
     density, scales = model.known, model.known.scales
     logp = model.compile_logp(jacobian=False)
     rng, found = np.random.default_rng(1), []
@@ -65,6 +67,37 @@ def test_the_sampler_has_the_density_of_the_pymc_model(error):
         own -= 0.5 * (scale / scales["weight_scale"]) ** 2
         found.append(float(logp(coordinates(model, values))) - own)
     np.testing.assert_allclose(found, found[0], rtol=1e-9)
+
+
+def in_sequences(spread, seed=1, n_sequences=20, length=100):
+    """Return responses of four raters whose accuracy varies among sequences, and the truth."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(3, size=n_sequences * length)
+    accuracy = np.clip(0.7 + spread * rng.standard_normal((n_sequences, 4)), 0.0, 1.0)
+    right = rng.random((len(truth), 4)) < np.repeat(accuracy, length, axis=0)
+    answers = np.where(right, truth[:, None], (truth[:, None] + 1 + rng.integers(2)) % 3)
+    sequences = bf.Sequences.from_lengths([length] * n_sequences)
+    return bf.Responses.from_matrix(answers, classes=range(3)), sequences, truth
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.15])
+def test_known_labels_of_one_sequence_count_less_where_sequences_differ(spread):
+    responses, sequences, truth = in_sequences(spread)
+    dims = {"item": responses.items, "class": range(3)}
+    given = {"truth": xr.DataArray(np.eye(3)[truth], dims)}
+    one = {n: int(truth[n]) for n in range(100)}
+    random = gold_of(truth, 100)
+    every = {n: int(label) for n, label in enumerate(truth)}
+    number = {
+        name: WeightedVotes(responses, gold, given, sequences=sequences).known.n_effective
+        for name, gold in {"one": one, "random": random, "every": every}.items()
+    }
+    # of raters' agreement, between and within sequences; 95 % of one sequence differs from all
+    odds = spread**2 / (0.7 * 0.3 - spread**2)
+    assert number["one"] == pytest.approx(100 / (1 + 95 * odds), rel=0.35)
+    assert number["random"] > 85 and number["every"] == pytest.approx(2000)
+    without = WeightedVotes(responses, one, given)
+    assert without.known.n_effective == 100
 
 
 def test_the_probability_of_a_correction_is_that_of_an_integral():
