@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,11 +53,15 @@ DRAFT_ON_GRAPHS = DRAFT | {"draws": 4}  # labels on graphs take long
 
 @dataclass(frozen=True)
 class Side:
-    """Models that share a weight; ``by_prediction`` if it is divided by how well they predict."""
+    """Models that share a weight; ``by_prediction`` if it is divided by how well they predict.
+
+    Of ``rivals``, only the one that predicts best is used.
+    """
 
     weight: float
     candidates: list[Candidate]
     by_prediction: bool = False
+    rivals: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,11 +118,6 @@ def sample_items(inputs: Inputs, schedule: Schedule, seed: int) -> Inputs:
     return replace(inputs, responses=part)
 
 
-def has_rivals(inputs: Inputs, evidence: Evidence) -> bool:
-    """Return whether only the model that predicts best is used: of labels on a graph."""
-    return inputs.graph is not None and not evidence.dependent
-
-
 def candidates(inputs: Inputs, evidence: Evidence | None = None) -> list[Candidate]:
     """Return the sensible models, the most important first."""
     return _distinct(sides(inputs, Evidence() if evidence is None else evidence))
@@ -137,7 +137,7 @@ def sides(inputs: Inputs, evidence: Evidence) -> list[Side]:
     if inputs.sequences is not None:
         return _of_sequences(inputs, evidence)
     if inputs.graph is not None:
-        return [Side(1.0, _of_graph(inputs, evidence))]
+        return _of_graph(inputs, evidence)
     if are_labelling_functions(responses):
         every_class_has_votes = np.bincount(responses.label, minlength=responses.n_classes).all()
         # vote shares have no evidence on a class for which no rule votes
@@ -146,12 +146,32 @@ def sides(inputs: Inputs, evidence: Evidence) -> list[Side]:
     return _of_items(inputs, evidence)
 
 
-def _of_graph(inputs: Inputs, evidence: Evidence) -> list[Candidate]:
+def _of_graph(inputs: Inputs, evidence: Evidence) -> list[Side]:
+    """Return models with neighbours, and without them where they may not be alike."""
+    rivals = Side(1.0, [*GRAPH, *strong(inputs)], rivals=True)
     if not inputs.has_only_labels:
-        return GRAPH
-    if has_rivals(inputs, evidence):
-        return [*GRAPH, *strong(inputs), *GRAPH_TYPES]
-    return [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
+        return [replace(rivals, candidates=GRAPH)]
+    types = Side(1.0, [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES])
+    # raters too few to be left out cannot show whether neighbours are alike, as the user says
+    order = evidence.neighbours
+    weight = 1.0 if math.isnan(order.gain) else order.weight
+    alone = _of_items(replace(inputs, graph=None), evidence)
+    return _divided(alone, (rivals, weight), (types, weight))
+
+
+def _divided(
+    alone: list[Side], of_classes: tuple[Side, float], of_types: tuple[Side, float]
+) -> list[Side]:
+    """Return sides of items alone, each beside its structured models with their share of it.
+
+    Models of independent errors share with those of classes, others with those of types.
+    """
+    both = []
+    for side in alone:
+        structured, share = of_classes if side.by_prediction else of_types
+        both.append(replace(structured, weight=side.weight * share))
+        both.append(replace(side, weight=side.weight * (1.0 - share)))
+    return [side for side in both if side.weight >= LEAST_WEIGHT]
 
 
 def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Side]:
@@ -167,13 +187,11 @@ def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Side]:
     if np.count_nonzero(inputs.responses.per_rater) < IDENTIFIED:
         chains = [of_raters]
     chains = [replace(chain, votes=LEAST_VOTES) for chain in chains]
-    both = []
-    for side in _of_items(replace(inputs, sequences=None), evidence):
-        order = evidence.order_of_classes if side.by_prediction else evidence.order_of_types
-        with_order = chains if side.by_prediction else [CHAIN_TYPES]
-        both.append(Side(side.weight * order.weight, with_order))
-        both.append(replace(side, weight=side.weight * (1.0 - order.weight)))
-    return [side for side in both if side.weight >= LEAST_WEIGHT]
+    return _divided(
+        _of_items(replace(inputs, sequences=None), evidence),
+        (Side(1.0, chains), evidence.order_of_classes.weight),
+        (Side(1.0, [CHAIN_TYPES]), evidence.order_of_types.weight),
+    )
 
 
 def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:

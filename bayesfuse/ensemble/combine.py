@@ -159,17 +159,21 @@ def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
 
 
 def _order(inputs: Inputs, evidence: Evidence) -> list[Finding]:
-    """Return a finding on what the order of the items was worth, where that was measured."""
+    """Return a finding on what the order or the graph was worth, where that was measured."""
     share = evidence.independence
-    of_types, of_classes = evidence.order_of_types, evidence.order_of_classes
-    order = of_types if share < 0.5 else of_classes
-    if inputs.sequences is None or np.isnan(order.gain):
+    if inputs.graph is not None:
+        structure, weight = evidence.neighbours, evidence.neighbours.weight
+    else:
+        of_types, of_classes = evidence.order_of_types, evidence.order_of_classes
+        structure = of_types if share < 0.5 else of_classes
+        weight = (1.0 - share) * of_types.weight + share * of_classes.weight
+    if not inputs.has_order or np.isnan(structure.gain):
         return []
-    comparison = f"{'better' if order.gain > 0.0 else 'worse'} by {abs(order.gain):.3f}"
-    comparison += "" if np.isnan(order.error) else f" ± {order.error:.3f}"
+    comparison = f"{'better' if structure.gain > 0.0 else 'worse'} by {abs(structure.gain):.3f}"
+    comparison += "" if np.isnan(structure.error) else f" ± {structure.error:.3f}"
     comparison += " nats a response"
-    weight = (1.0 - share) * of_types.weight + share * of_classes.weight
-    return [Finding("order", {"comparison": comparison, "weight": weight})]
+    kind = "order" if inputs.graph is None else "neighbours"
+    return [Finding(kind, {"comparison": comparison, "weight": weight})]
 
 
 def _advice(

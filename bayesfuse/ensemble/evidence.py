@@ -19,7 +19,7 @@ from bayesfuse.data.sequences import Sequences, previous_labels
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.members import LEAST_WEIGHT
-from bayesfuse.ensemble.order import UNKNOWN, OrderEvidence, measure_order
+from bayesfuse.ensemble.order import UNKNOWN, OrderEvidence, measure_neighbours, measure_order
 from bayesfuse.ensemble.sources import measure_groups
 from bayesfuse.errors import CollapseWarning, ModelError, MomentsError, NoGroupsWarning
 from bayesfuse.inference.find_map import find_map
@@ -63,6 +63,7 @@ class Evidence:
     start: xr.DataTree | None = None
     order_of_types: OrderEvidence = UNKNOWN
     order_of_classes: OrderEvidence = UNKNOWN
+    neighbours: OrderEvidence = UNKNOWN
 
     @property
     def independence(self) -> float:
@@ -93,6 +94,8 @@ def examine(inputs: Inputs) -> Evidence:
         if along > SPAN_THRESHOLD:
             evidence = replace(evidence, correlation=along, error=ALONG_ERROR)
         return evidence if mark_spans(responses.classes.tolist()) else _of_order(inputs, evidence)
+    if inputs.graph is not None:
+        return replace(evidence, neighbours=measure_neighbours(inputs.responses, inputs.graph))
     return evidence if inputs.user_groups is None else replace(evidence, groups={})
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesfuse.ensemble.candidates import Selection, drafts, has_rivals, sample_items
-from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.candidates import Selection, drafts, sample_items
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.members import Candidate
 from bayesfuse.ensemble.schedule import CHAINS, DRAWING, MIN_DRAWS, Progress, Schedule, Size
@@ -172,7 +171,7 @@ def _approximate(candidate: Candidate, inputs: Inputs, session: Session, start: 
     return replace(fit, seconds=schedule.used() - began)
 
 
-def run(selection: Selection, drafts: Fits, evidence: Evidence, session: Session) -> Fits:
+def run(selection: Selection, drafts: Fits, session: Session) -> Fits:
     """Sample the models of a selection while there is time; ``drafts`` replace or rival them."""
     fits = {candidate.name: Fit(candidate) for candidate in selection.candidates}
     done = {fit.name: fit for fit in drafts.complete}
@@ -194,7 +193,10 @@ def run(selection: Selection, drafts: Fits, evidence: Evidence, session: Session
         last = drafts.complete[-1:] or drafts.tried[:1]
         used = drafts.complete if selection.inputs.graph is not None else last
         return Fits(drafts.inputs, sampled.tried + used)
-    if has_rivals(selection.inputs, evidence) and n_sampled < len(sampled.tried):
+    of_graph = [fit for fit in sampled.tried if "graph" in fit.candidate.inputs_used]
+    n_of_graph = sum(fit.is_complete for fit in of_graph)
+    has_rivals = any(side.rivals for side in selection.sides)
+    if of_graph and (not n_of_graph or (has_rivals and n_of_graph < len(of_graph))):
         return replace(sampled, tried=sampled.tried + drafts.complete)
     return sampled
 

@@ -144,10 +144,10 @@ def fuse(
         if not interruption.requested:
             evidence = schedule.timed(lambda: examine(inputs), FITS) or evidence
         selection = choose(inputs, evidence, schedule, seed, draws)
-        fits = run(selection, drafts, evidence, session)
+        fits = run(selection, drafts, session)
         # the first press ends what may be left out, a second all
         interruption.wait(0 if interruption.requested else 1)
-        weights = weigh(fits, selection, evidence)
+        weights = weigh(fits, selection)
         findings = check(fits, weights, session) if checks else {}
         progress.say("averaging")
         fused = combine(inputs, evidence, fits, weights, findings, session)

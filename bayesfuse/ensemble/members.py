@@ -30,7 +30,8 @@ class Candidate:
 
     ``inputs_used`` are the arguments of ``bf.fuse`` that it takes, and ``options`` its others.
     ``votes`` is the weight of vote shares beside the model, ``sweeps`` are the most draws and
-    tuning steps of a chain, and ``start`` is their initialisation. With ``settings``, those of a
+    tuning steps of a chain, ``least_draws`` those of all chains if the table is large, and
+    ``start`` is their initialisation. With ``settings``, those of a
     variational fit, it is not sampled. A ``draft`` stands for models that take too long.
     """
 
@@ -41,6 +42,7 @@ class Candidate:
     options: Mapping[str, Any] = field(default_factory=dict)
     votes: float = 0.0
     sweeps: tuple[int, int] = (250, 200)
+    least_draws: int | None = None
     start: str = "moments"
     settings: Mapping[str, Any] | None = None
     draft: bool = False
@@ -48,6 +50,8 @@ class Candidate:
     def within(self, draws: int | None, n_responses: int) -> Candidate:
         """Return the same with at most so many draws of each of four chains, or in all."""
         most, tune = self.sweeps
+        if self.least_draws is not None:
+            most = draws_of_large(CHAINS * most, self.least_draws, n_responses) // CHAINS
         settings = self.settings
         if settings is not None:
             of_table = draws_of_large(settings["draws"], TYPE_DRAWS[1], n_responses)
@@ -159,6 +163,7 @@ CHAIN_TYPES = replace(
     options={"raters": "types"},
     votes=FEW_VOTES,
     sweeps=(60, 40),
+    least_draws=80,
     start="majority",
 )
 CHAIN_POOLED = replace(

@@ -56,6 +56,9 @@ SENTENCES = {
     "that are hard for all raters the others.",
     "order": "The order of the items predicts a rater who is left out {comparison}: models with it "
     "have a weight of {weight:.0%}, models without it the others.",
+    "neighbours": "The labels of its neighbours predict a response to an item {comparison} than "
+    "the shares of the classes: models with the graph have a weight of {weight:.0%}, models "
+    "without it the others.",
     "unknown dependence": "Up to three raters cannot show whether errors are independent: models "
     "of independent errors have a weight of {independence:.0%}, those of items that are hard for "
     "all raters the others.",

@@ -12,8 +12,7 @@ from scipy.special import ndtr
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import mark_spans
-from bayesfuse.ensemble.candidates import Selection, Side, has_rivals
-from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.candidates import Selection, Side
 from bayesfuse.ensemble.fits import FITTED, Fits
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.members import GROUPS
@@ -31,25 +30,26 @@ they gave better or equal labels, by .05 to .14 on five where they gave equal or
 COUNTED = "counted"  # outcome of vote shares, which are not fitted
 
 
-def weigh(fits: Fits, selection: Selection, evidence: Evidence) -> xr.Dataset:
+def weigh(fits: Fits, selection: Selection) -> xr.Dataset:
     """Return the weights of the complete fits and of vote shares, by model."""
     complete = fits.complete
     if not complete:
         return xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
-    only_best = has_rivals(fits.inputs, evidence)
-    if fits.inputs.graph is not None and all(fit.candidate.draft for fit in complete):
-        only_best = True
     results = fits.results
     sides = [side for side in selection.sides if any(c.name in results for c in side.candidates)]
-    if any(fit.name not in selection.names for fit in complete):  # drafts stand for all
-        sides = [Side(1.0, [fit.candidate for fit in complete])]
+    drafts = [fit.candidate for fit in complete if fit.name not in selection.names]
+    if drafts:  # they replace or rival the models of the first side
+        first = selection.sides[0]
+        rivals = [*(c for c in first.candidates if c.name in results), *drafts]
+        others = [side for side in sides if side is not first]
+        sides = [Side(first.weight, rivals, rivals=fits.inputs.graph is not None), *others]
     total = sum(side.weight for side in sides)
     columns = {name: pd.Series(np.nan, list(results)) for name in ("elpd", "se")}
     weight, votes = pd.Series(0.0, list(results)), 0.0
     for side in sides:
         members = {c.name: results[c.name] for c in side.candidates if c.name in results}
         inside = model_weights(
-            members, fits.inputs.responses, only_best, side.by_prediction
+            members, fits.inputs.responses, side.rivals, side.by_prediction
         ).to_dataframe()
         for name, column in columns.items():
             column.update(inside[name])
@@ -76,8 +76,8 @@ def model_weights(
     label throughout. Other weights by leave-one-out were worse on twelve crowds with known labels:
     it prefers models that predict responses, even if their labels are worse. Models of independent
     errors are alike in that, so they have weights by the probability that they predict better than
-    the best (``by_prediction``). On a graph only the best has weight (``only_best``) if errors may
-    be independent: on 33 simulated graphs it always had the better labels. A model that lost spans
+    the best (``by_prediction``). Of those on a graph only the best has weight (``only_best``): on
+    33 simulated graphs it always had the better labels. A model that lost spans
     has none beside one that did not.
     """
     pointwise = _loo(results)  # (models, items), or NaN

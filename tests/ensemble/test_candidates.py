@@ -36,9 +36,10 @@ def test_models_by_what_is_given(responses):
     graph = bf.Graph.grid((4, 6), items=responses.items)
     assert chosen(responses=responses) == people
     assert chosen(responses=responses, sequences=sequences) == ["HiddenMarkov", *people]
-    assert chosen(responses=responses, graph=graph) == ["MarkovRandomField"] * 6
-    clear = {"graph": graph, "evidence": Evidence(0.2, 0.01)}
-    assert chosen(responses=responses, **clear) == ["MarkovRandomField"] * 2
+    # couplings are inferred or strong where errors are independent, beside item types elsewhere
+    for evidence, number in ((Evidence(0.2, 0.01), 2), (Evidence(-0.02, 0.002), 4)):
+        models = chosen(responses=responses, graph=graph, evidence=evidence)
+        assert models == ["MarkovRandomField"] * number
     assert chosen(responses=responses, groups=[[0, 1]]) == ["LatentGroup"]
     assert chosen(responses=responses, groups="posterior") == ["LatentGroup", *people]
     assert chosen(responses=responses, ordered=True) == [*people, "DawidSkene"]

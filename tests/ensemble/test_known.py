@@ -119,7 +119,7 @@ def test_known_tags_that_continue_no_span_begin_it():
     label = quick.labels().set_index("item")["label"]
     assert label[list(gold)].to_dict() == gold | mended
     assert "(3): item 7 as B-X, 15 as B-Y, 19 as B-Y." in quick.attrs["known"]
-    space = {"responses": table, "gold": gold}
+    space = {"responses": table, "gold": gold, "sequences": sentences}
     exec(quick.explain(), space)
     np.testing.assert_array_equal(probabilities(space["fused"]), probabilities(quick))
     inside = bf.Responses.from_matrix([["O"] * 3, ["I"] * 3] * 9 + [["B"] * 3] * 2)

@@ -1,11 +1,13 @@
-"""Evidence on the order of items, and the weights of models with and without it."""
+"""Evidence on the order and the graph of items, and weights of models with and without them."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import bayesfuse as bf
 from bayesfuse.ensemble.candidates import sides
-from bayesfuse.ensemble.evidence import Evidence, OrderEvidence, measure_order
+from bayesfuse.ensemble.evidence import Evidence, OrderEvidence, measure_neighbours, measure_order
 from bayesfuse.ensemble.inputs import Inputs
 
 
@@ -61,6 +63,70 @@ def test_models_with_order_have_the_weight_of_the_order(chain):
     names = "sequences", "independent errors, unpooled", "types in sequence", "consensus"
     expected = dict(zip(names, (0.45, 0.05, 0.35, 0.15), strict=True))
     assert weights == pytest.approx(expected, abs=1e-4)
+
+
+def on_graph(kind, seed=1, n_items=300):
+    """Return responses to items of unequal classes, a graph, and the true labels."""
+    rng = np.random.default_rng(seed)
+    made = bf.datasets.simulate_responses(
+        rng.choice(3, n_items, p=[0.6, 0.25, 0.15]), 5, 3, accuracy=(0.45, 0.8), random_seed=rng
+    )
+    truth = made.truth
+    pairs = np.unique(np.sort(rng.integers(0, n_items, (40 * n_items, 2)), axis=1), axis=0)
+    first, second = pairs[pairs[:, 0] < pairs[:, 1]].T
+    alike = truth[first] == truth[second]
+    chosen = {"alike": alike, "opposite": ~alike, "random": np.ones_like(alike)}[kind]
+    edges = np.stack([first, second], axis=1)[chosen]
+    edges = rng.permutation(edges)[: 2 * n_items]
+    return made.responses, bf.Graph.from_edges(edges, items=range(n_items)), truth
+
+
+@pytest.mark.parametrize("kind", ["random", "opposite"])
+def test_neighbours_help_only_where_they_are_alike(kind):
+    without = measure_neighbours(*on_graph(kind)[:2])
+    assert without.gain < 2 * without.error and without.weight < (0.3 if kind == "random" else 0.05)
+    alike = measure_neighbours(*on_graph("alike")[:2])
+    assert alike.gain > 5 * alike.error > 0.0 and alike.weight > 0.9
+
+
+def test_evidence_on_neighbours_ignores_the_order_of_items():
+    responses, graph, _ = on_graph("alike", n_items=100)
+    expected = measure_neighbours(responses, graph)
+    items = np.random.default_rng(3).permutation(graph.items).tolist()
+    edges = graph.items[graph.edges]
+    other = bf.Graph.from_edges(edges, 3.0 * graph.weights, items=items)
+    assert measure_neighbours(responses, other).gain == pytest.approx(expected.gain, rel=1e-6)
+
+
+def test_models_with_neighbours_have_the_weight_of_these():
+    responses, graph, _ = on_graph("random", n_items=40)
+    evidence = Evidence(unmeasured=0.0, neighbours=OrderEvidence(0.01, 0.001, 0.7))
+    both = sides(Inputs(responses, graph=graph), evidence)
+    assert [side.weight for side in both] == pytest.approx([0.7, 0.3])
+    # models of independent errors rival each other
+    halves = sides(Inputs(responses, graph=graph), replace(evidence, unmeasured=0.5))
+    assert [side.weight for side in halves] == pytest.approx([0.35, 0.15, 0.35, 0.15])
+    assert [side.rivals for side in halves] == [True, False, False, False]
+    # one rater cannot be left out
+    unknown = sides(Inputs(responses, graph=graph), Evidence(unmeasured=0.0))
+    assert [side.weight for side in unknown] == [1.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["alike", "random", "opposite"])
+def test_a_graph_does_not_cost_where_neighbours_are_not_alike(kind):
+    options = {"minutes": 2, "draws": 60, "checks": False, "random_seed": 1, "progressbar": False}
+    gains = []
+    for seed in range(3):
+        responses, graph, truth = on_graph(kind, seed)
+        known = dict(enumerate(truth.tolist()))
+        losses = [
+            bf.checks.label_scores(bf.fuse(responses, **structure, **options), known)["log_loss"]
+            for structure in ({}, {"graph": graph})
+        ]
+        gains.append(float(losses[0] - losses[1]))
+    assert min(gains) > (0.05 if kind == "alike" else -0.02)
+    assert np.mean(gains) > -0.005
 
 
 @pytest.mark.slow
