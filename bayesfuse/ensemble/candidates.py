@@ -249,8 +249,10 @@ def drafts(inputs: Inputs) -> list[Candidate]:
 
     The last, with the structure of the items, is used; on a graph the one that predicts best.
     """
-    if inputs.has_only_labels and not inputs.has_order and inputs.groups is None:
-        if not are_labelling_functions(inputs.responses):
+    has_tags = inputs.sequences is not None and mark_spans(inputs.responses.classes.tolist())
+    if inputs.has_only_labels and not has_tags and inputs.graph is None and inputs.groups is None:
+        # in sequences as well, before the evidence on the order, which may mislead
+        if inputs.sequences is not None or not are_labelling_functions(inputs.responses):
             return ITEMS[:1]
     alone = replace(
         OTHERS,
@@ -260,11 +262,7 @@ def drafts(inputs: Inputs) -> list[Candidate]:
         start="majority",
     )
     members = [alone]
-    is_plain = inputs.has_only_labels and not mark_spans(inputs.responses.classes.tolist())
-    if inputs.sequences is not None and is_plain:
-        # before the evidence on the order, which may mislead
-        members.append(replace(ITEMS[0], name="consensus, approximate", why=alone.why))
-    elif inputs.sequences is not None:
+    if inputs.sequences is not None:
         chain = replace(CHAIN, name="sequences, approximate", inputs_used=("sequences", *KNOWN))
         members.append(replace(chain, votes=SEQUENCE_VOTES, start="majority"))
     if inputs.graph is not None:
