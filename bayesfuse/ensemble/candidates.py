@@ -148,29 +148,16 @@ def sides(inputs: Inputs, evidence: Evidence) -> list[Side]:
 
 def _of_graph(inputs: Inputs, evidence: Evidence) -> list[Side]:
     """Return models with neighbours, and without them where they may not be alike."""
-    rivals = Side(1.0, [*GRAPH, *strong(inputs)], rivals=True)
     if not inputs.has_only_labels:
-        return [replace(rivals, candidates=GRAPH)]
-    types = Side(1.0, [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES])
+        return [Side(1.0, GRAPH, rivals=True)]
     # raters too few to be left out cannot show whether neighbours are alike, as the user says
-    order = evidence.neighbours
-    weight = 1.0 if math.isnan(order.gain) else order.weight
+    weight = 1.0 if math.isnan(evidence.neighbours.gain) else evidence.neighbours.weight
+    together = Side(weight, [*GRAPH, *strong(inputs), *GRAPH_TYPES], rivals=True)
+    if evidence.dependent:
+        types = [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
+        together = Side(weight, types)
     alone = _of_items(replace(inputs, graph=None), evidence)
-    return _divided(alone, (rivals, weight), (types, weight))
-
-
-def _divided(
-    alone: list[Side], of_classes: tuple[Side, float], of_types: tuple[Side, float]
-) -> list[Side]:
-    """Return sides of items alone, each beside its structured models with their share of it.
-
-    Models of independent errors share with those of classes, others with those of types.
-    """
-    both = []
-    for side in alone:
-        structured, share = of_classes if side.by_prediction else of_types
-        both.append(replace(structured, weight=side.weight * share))
-        both.append(replace(side, weight=side.weight * (1.0 - share)))
+    both = [together, *(replace(side, weight=side.weight * (1.0 - weight)) for side in alone)]
     return [side for side in both if side.weight >= LEAST_WEIGHT]
 
 
@@ -187,11 +174,13 @@ def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Side]:
     if np.count_nonzero(inputs.responses.per_rater) < IDENTIFIED:
         chains = [of_raters]
     chains = [replace(chain, votes=LEAST_VOTES) for chain in chains]
-    return _divided(
-        _of_items(replace(inputs, sequences=None), evidence),
-        (Side(1.0, chains), evidence.order_of_classes.weight),
-        (Side(1.0, [CHAIN_TYPES]), evidence.order_of_types.weight),
-    )
+    both = []
+    for side in _of_items(replace(inputs, sequences=None), evidence):
+        order = evidence.order_of_classes if side.by_prediction else evidence.order_of_types
+        with_order = chains if side.by_prediction else [CHAIN_TYPES]
+        both.append(Side(side.weight * order.weight, with_order))
+        both.append(replace(side, weight=side.weight * (1.0 - order.weight)))
+    return [side for side in both if side.weight >= LEAST_WEIGHT]
 
 
 def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:

@@ -118,8 +118,8 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
     ),
     "gold in sequences": (
         "{reason} Compare {number} randomly chosen items of all sequences with your own labels "
-        "(bf.decisions.next_items, --ask): on nights of sleep, known labels of one or two whole "
-        "sequences (gold=) made the labels of the others no better.",
+        "(bf.decisions.next_items, --ask), and pass them as gold= (--gold): sequences differ, so "
+        "known labels of a few whole ones count little.",
         "bf.decisions.next_items(fused, {missing})",
     ),
     "gold of patterns": (

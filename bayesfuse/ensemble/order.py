@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import softmax
+from scipy.special import ndtr, softmax
 
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.responses import Responses, from_key
@@ -35,6 +35,7 @@ better has a weight of a tenth or less."""
 # per mean weight of an edge; the first is that of items alone
 COUPLINGS = 0.0, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0
 PASSES = 5  # of messages
+ERRORS_BEYOND = 1.0  # standard errors of a gain that has an even weight
 TINY = 1e-300
 
 
@@ -42,9 +43,10 @@ TINY = 1e-300
 class OrderEvidence:
     """How much better the order, or neighbours, predict a response of a rater who is left out.
 
-    ``gain`` in nats per response and its standard error over units, and the ``weight`` of
-    labels with order in the mixture that predicts best: stacking (Yao, Vehtari, Simpson & Gelman
-    2018, Bayesian Analysis 13, 917–1007).
+    ``gain`` in nats per response and its standard error over units, and the ``weight`` of models
+    that use it. With an order, it is that of the mixture that predicts best: stacking (Yao,
+    Vehtari, Simpson & Gelman 2018, Bayesian Analysis 13, 917–1007). On a graph, it is the
+    probability of a gain, less one standard error (Breiman et al. 1984, section 3.4.3).
     """
 
     gain: float = math.nan
@@ -101,7 +103,12 @@ def measure_neighbours(responses: Responses, graph: Graph) -> OrderEvidence:
         return [_given_neighbours(likelihood, shares, ordered, c) for c in COUPLINGS]
 
     # a graph may be connected, so that components have no standard error
-    return _compare(responses, labels, np.arange(responses.n_items), values["confusion"])
+    evidence = _compare(responses, labels, np.arange(responses.n_items), values["confusion"])
+    if evidence is UNKNOWN:
+        return evidence
+    # stacking would weigh predictions by neighbours alone, not answers that use all responses
+    weight = ndtr(evidence.gain / max(evidence.error, TINY) - ERRORS_BEYOND)
+    return replace(evidence, weight=float(weight))
 
 
 def _given_neighbours(likelihood: Array, shares: Array, graph: Graph, coupling: float) -> Array:
