@@ -61,11 +61,11 @@ def threads(cores: int | None = None) -> Iterator[None]:
             executor.shutdown(cancel_futures=True)
 
 
-def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
+def on_cores[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Give a function that takes ``cores=`` the threads for its work, and let it be interrupted."""
 
     @wraps(function)
-    def inner(*args: Any, **kwargs: Any) -> Any:
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
         from bayesfuse.errors import require_count  # imports NumPy, which Ctrl-C can do without
 
         cores = kwargs.get("cores")
@@ -164,7 +164,7 @@ def accept() -> None:
         limit.presses = max(limit.presses, _pressed)
 
 
-def limited(function: Callable[..., Any]) -> Callable[..., Any]:
+def limited[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Return a function for another thread, which ends where this one does."""
     limit = _limit.get()
 
@@ -273,11 +273,11 @@ class Interruption:
             raise KeyboardInterrupt
 
 
-def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
+def interruptible[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Let a function end after Ctrl-C: see :class:`Interruption`."""
 
     @wraps(function)
-    def inner(*args: Any, **kwargs: Any) -> Any:
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
         with Interruption():
             return function(*args, **kwargs)
 
