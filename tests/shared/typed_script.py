@@ -1,4 +1,4 @@
-"""What an analysis calls, for a strict type checker (`make check`): public names have their types."""
+"""What an analysis calls, for a strict type checker: public names have their types."""
 
 from typing import assert_type
 
