@@ -68,7 +68,7 @@ def on_cores[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     def inner(*args: P.args, **kwargs: P.kwargs) -> R:
         from bayesfuse.errors import require_count  # imports NumPy, which Ctrl-C can do without
 
-        cores = kwargs.get("cores")
+        cores: Any = kwargs.get("cores")
         if cores is not None:
             require_count("cores", cores)
         with Interruption(), threads(cores):
@@ -164,7 +164,7 @@ def accept() -> None:
         limit.presses = max(limit.presses, _pressed)
 
 
-def limited[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+def limited(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function for another thread, which ends where this one does."""
     limit = _limit.get()
 
