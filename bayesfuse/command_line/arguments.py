@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from bayesfuse import __version__
-from bayesfuse.command_line import CommandError
+from bayesfuse.command_line import FORMATS, CommandError
 from bayesfuse.command_line.files import STDIN, resolve_files
 
 TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)")
@@ -59,9 +59,6 @@ CALLS = """calls that most people need:
   bayesfuse fit wide.csv --wide --item task       one row per item, one column per rater
   bayesfuse fit table.csv --gold known.csv --ask 20    use known labels, choose the next"""
 
-FORMATS = ("label-studio", "prodigy", "doccano", "mturk", "inspect", "verdicts")
-"""Exports that are read by functions of ``bf.io``."""
-
 # Options and their help: --name METAVAR, --name {a,b,c} or a flag.
 
 TABLE = {
@@ -71,7 +68,8 @@ TABLE = {
     "--wide": "the table has one row per item and one column per rater (recognised, too, where no "
     "column is called rater or label, or alike)",
     f"--format {{{','.join(FORMATS)}}}": "the files are exports of this tool, or "
-    "judgments; --item and --label choose among their columns",
+    "verdicts of judges; --item and --label choose among their columns, of verdicts also --rater, "
+    "and --item question,system for items of several columns",
     "--no-header": "the first line holds responses, and columns are called 0, 1, 2, ...",
     "--ignore A,B,...": "columns of a wide table that are not raters",
     "--drop-empty": "leave out rows without a label",
@@ -97,7 +95,7 @@ FIT = {
     "show them in the report: a column of the table of items or, without one, of the responses",
     "--time 2min": "maximum time, checks included: 90s, 2min or 1h (3min; with --model as long as "
     "it takes)",
-    "--draws N": "draws per chain (1000; without --model at most 350)",
+    "--draws N": "draws per chain (1000; without --model 250 or 350, fewer for large tables)",
     "--no-checks": "skip the posterior predictive checks",
     "--seed N": "the same seed gives the same draws",
     "--output FILE.nc": "file of the posterior",
@@ -139,6 +137,7 @@ KNOWN_OPTIONS = [known for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for known 
 ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"|True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
 MINUTES = re.compile(r"\bminutes=(\d+(?:\.\d+)?(?:e-\d+)?)")
 OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
+OTHERWISE |= {"judge": "rater", "verdict": "label"}
 """Options that have another name than the argument of Python."""
 
 

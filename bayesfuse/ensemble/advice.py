@@ -32,7 +32,7 @@ def advise(inputs: Inputs, evidence: Evidence, responses_advice: list[Advice]) -
     if not inputs.has_order and inputs.user_groups is None and tags:
         steps.append(advice("order", other_arguments=also))
     for step in table_advice(responses, inputs.n_known):
-        if step not in inputs.limits:
+        if step not in inputs.limits and step.kind != "repeats":  # which limits count
             steps.append(step)
     may_be_grades = inputs.ordered is None and responses.ordered
     if may_be_grades and GRADED in candidates(replace(inputs, ordered=True), evidence):

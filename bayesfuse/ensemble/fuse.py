@@ -83,7 +83,8 @@ def fuse(
         Maximum time, checks included; those for which no time is left are named in the answer.
         Label sets, of which one model is fitted, take as long as their draws.
     draws : int, optional
-        Maximum number of draws of each of four chains per model. Default 250 or 350.
+        Number of draws of each of four chains per model, as far as the time allows. Default 250 or
+        350, fewer for large tables; models that are not sampled have at most 250 in all.
     checks : bool, default True
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
@@ -122,9 +123,9 @@ def fuse(
     """
     require_flag("progressbar", progressbar)
     require_flag("checks", checks)
-    schedule = Schedule(require_positive("minutes", minutes), checks)
     if draws is not None:
         require_count("draws", draws)
+    schedule = Schedule(require_positive("minutes", minutes), checks, draws or 0)
     if isinstance(responses, LabelSets):
         inputs_of_tables = {"sequences": sequences, "graph": graph, "groups": groups, "gold": gold}
         inputs_of_tables |= {"covariates": covariates, "positive": positive, "ordered": ordered}

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.checks import identifiability
+from bayesfuse.checks.advice import on_repeats
 from bayesfuse.checks.repeats import collapse_repeats, in_words
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.graph import Graph, as_graph
@@ -132,8 +133,9 @@ def read(
     copies = not has_groups and not are_labelling_functions(responses)
     repeated: list[str] = []
     if not responses.is_of_votes:  # voters may be as many as votes
+        repeated += on_repeats(responses)
         responses, repeats = collapse_repeats(responses, copies=copies)
-        repeated = in_words(repeats)
+        repeated += in_words(repeats)
         if len(repeats):
             call = f"bf.checks.collapse_repeats(responses, copies={copies})"
             calls += f"\nresponses, repeats = {call}"
@@ -143,7 +145,8 @@ def read(
     inputs = _with_checked_structure(inputs)
     limits: list[str] = []
     if not inputs.has_order and not responses.is_of_votes:
-        limits += identifiability(responses, gold, inputs.user_groups).problems
+        problems = identifiability(responses, gold, inputs.user_groups).problems
+        limits += [problem for problem in problems if problem.kind != "repeats"]
     inputs = replace(mend_tags(inputs), limits=[*limits, *repeated])
     return hold_out_gold(inputs, require_number("gold_error", gold_error, most=0.5))
 

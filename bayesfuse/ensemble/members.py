@@ -46,13 +46,13 @@ class Candidate:
     draft: bool = False
 
     def within(self, draws: int | None, n_responses: int) -> Candidate:
-        """Return the same with at most so many draws of each of four chains, or in all."""
+        """Return the same with this number of draws of each of four chains, or fewer in all."""
         most, tune = self.sweeps
         settings = self.settings
         if settings is not None:
             of_table = draws_of_large(settings["draws"], TYPE_DRAWS[1], n_responses)
             settings = {**settings, "draws": min(CHAINS * (draws or most), of_table)}
-        return replace(self, sweeps=(min(draws or most, most), tune), settings=settings)
+        return replace(self, sweeps=(draws or most, tune), settings=settings)
 
     @property
     def tabulates(self) -> bool:
