@@ -65,7 +65,8 @@ def fuse(
         The positive one of two classes, and whether spellings of a class are one, as in
         :meth:`bayesfuse.Responses.from_long`. Known labels then may be spelt in any way.
     sequences, graph : Sequences, Graph, optional
-        Items are in sequence, such as words, or have neighbours, such as pixels.
+        Items are in sequence, such as words, or have neighbours, such as pixels. Those without
+        responses are labelled, too.
     groups, covariates : optional
         ``groups``: raters that share a source, as in :class:`bayesfuse.models.LatentGroup`;
         ``covariates``: item features, as in :class:`bayesfuse.models.ItemTypes`.

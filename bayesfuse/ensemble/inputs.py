@@ -17,7 +17,7 @@ from bayesfuse.checks.repeats import collapse_repeats, in_words
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.known import gold_labels, read_covariates
-from bayesfuse.data.names import listed
+from bayesfuse.data.names import listed, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.silence import are_labelling_functions
@@ -124,6 +124,8 @@ def read(
             "categorical, or bf.Responses with classes= from the lowest to the highest. Got: "
             f"classes {responses.classes.tolist()}."
         )
+    responses, code_of_items = _with_items_of_structure(responses, structure)
+    calls += code_of_items
     gold = read_gold(gold, responses, columns["item"], columns["label"])
     if gold is not None:
         gold_labels(responses, gold)  # before repeated names of a Series are lost
@@ -149,6 +151,32 @@ def read(
         limits += [problem for problem in problems if problem.kind != "repeats"]
     inputs = replace(mend_tags(inputs), limits=[*limits, *repeated])
     return hold_out_gold(inputs, require_number("gold_error", gold_error, most=0.5))
+
+
+def _with_items_of_structure(
+    responses: Responses, structure: Mapping[str, Any]
+) -> tuple[Responses, str]:
+    """Return the table with items of sequences or a graph that have no responses, and the code."""
+    has_more = responses.silent is not None or responses.stated is not None
+    if has_more or not responses.is_unweighted:
+        return responses, ""
+    for name in ("sequences", "graph"):
+        if (units := structure[name]) is None:
+            continue
+        items = (units if name == "sequences" else as_graph(units)).items
+        is_new = places(items, responses.items) < 0
+        if not is_new.any() or (places(responses.items, items) < 0).any():
+            continue
+        names = {"raters": responses.raters, "classes": responses.classes}
+        table = Responses.from_long(
+            responses.to_frame(), items=items, ordered=responses.ordered, **names
+        )
+        code = (
+            f"\nresponses = bf.Responses.from_long(\n    responses.to_frame(), items={name}.items, "
+            "raters=responses.raters,\n    classes=responses.classes, ordered=responses.ordered,\n)"
+        )
+        return replace(table, normalised=responses.normalised), code
+    return responses, ""
 
 
 def _with_checked_structure(inputs: Inputs) -> Inputs:
