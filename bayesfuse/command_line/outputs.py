@@ -185,7 +185,7 @@ def report(
     parts = [
         "\n".join(data),
         text,
-        "\n".join(["Limits of this table:", *map(bullet, limits)]) if limits else "",
+        "\n".join(["Remarks on this table:", *map(bullet, limits)]) if limits else "",
         _parameter_table(result),
         fill(classes.attrs["verdict"], WIDTH) if classes.attrs["collapsed"] else "",
         _group_table(result) if hasattr(model, "groups") else "",

@@ -220,7 +220,7 @@ def as_text(answer: xr.DataTree) -> str:
 def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     """Return the sections that are not empty, by title."""
     sections: dict[str, Any] = {
-        "Limits of this table": answer.attrs.get("limits", "").splitlines(),
+        "Remarks on this table": answer.attrs.get("limits", "").splitlines(),
         "Items with the least certain labels": least_certain(answered(answer)),
         "Raters": best_and_worst(answer),
         "Known labels": answer.attrs.get("known", "").splitlines(),

@@ -200,7 +200,11 @@ def _with_checked_structure(inputs: Inputs) -> Inputs:
             "because no model of this package has labels of two structures. Got: "
             f"{' and '.join(sorted(present))}."
         )
-    return inputs if inputs.graph is None else replace(inputs, graph=as_graph(inputs.graph))
+    inputs = inputs if inputs.graph is None else replace(inputs, graph=as_graph(inputs.graph))
+    for units in (inputs.sequences, inputs.graph):
+        if units is not None:
+            units.places(inputs.responses)  # raises
+    return inputs
 
 
 def mend_tags(inputs: Inputs) -> Inputs:

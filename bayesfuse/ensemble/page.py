@@ -23,6 +23,7 @@ OF_CELL = 10  # labels and raters that a notebook shows
 
 CALL = re.compile(
     r"\bbf(?:\.\w+)+(?:\([^()]*\))?|\bfused\.\w+\(\)|--[a-z-]+|\b[a-z_]+=\w*|bayesfuse(?:\.\w+)+"
+    r"|\bresponses(?:\.\w+\(\))+"
 )
 BRACKETED = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
 
@@ -85,8 +86,14 @@ def _render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["calls"] = _mark_calls
+    environment.filters |= {"calls": _mark_calls, "plain": _without_calls}
     return environment.get_template(template).render(values).strip() + "\n"
+
+
+def _without_calls(sentence: str) -> Markup:
+    """Return a sentence without brackets that hold calls or options."""
+    kept = BRACKETED.sub(lambda match: "" if CALL.search(match[0]) else match[0], sentence)
+    return _mark_calls(kept)
 
 
 def _mark_calls(sentence: str) -> Markup:

@@ -137,6 +137,14 @@ def test_shares_by_group_are_those_of_class_shares(fused, tmp_path):
     assert "Shares by" not in fused.report(tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_code_of_next_steps_is_folded(fused, tmp_path):
+    page = fused.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    steps = page[page.index('id="next"') : page.index('class="columns"')]
+    plain, code = steps[: steps.index("<details")], steps[steps.index("<details") :]
+    assert "<code>" not in plain and "bf." not in plain and "--gold" not in plain
+    assert "<code>bf.decisions.next_items" in code and "<code>--gold</code>" in code
+
+
 @pytest.mark.slow
 def test_places_in_sequences_are_those_of_the_items(tmp_path):
     tags = bf.Responses.from_matrix([[0, 0, 1], [1, 1, 1], [0, 1, 0], [1, 0, 1], [0, 0, 0]])
