@@ -204,7 +204,7 @@ def _note_on_time(result: xr.DataTree, requested: int, arguments: argparse.Names
     if result.attrs["sampler"] == "gibbs" and arguments.graph is None:
         go_on += ", or continue with --resume"
         go_on += "" if arguments.output else ", which needs --output FILE.nc"
-    return f"\nThe time ended after {present:,} of {requested:,} draws of each chain: {go_on}.\n"
+    return f"\nThe time ended after {present:,} of {requested:,} draws of each chain: {go_on}."
 
 
 def _draws_to_add(before: xr.DataTree, more: int | None) -> tuple[int, int]:

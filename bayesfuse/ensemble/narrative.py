@@ -140,15 +140,15 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "bf.decisions.rank_items(fused)",
     ),
     "confused raters": (
-        "Ask what raters {raters} mean by their labels: averaged over the classes, they are right "
-        "less often than by guessing, so they may have confused the classes. The models take this "
-        "into account (fused.raters() lists all).",
+        "Ask {raters} what the labels mean: averaged over the classes, their answers are right "
+        "less often than guesses, so the classes may have been confused. The models take this into "
+        "account (fused.raters() lists all).",
         "fused.raters()",
     ),
     "guessing raters": (
-        "{remedy} raters {raters}: averaged over the classes, they are probably hardly better than "
-        "guessing, after {responses} responses or more (fused.raters() lists all). Their responses "
-        "do no harm here, but cost and add little.",
+        "{remedy} {raters}: averaged over the classes, their answers are probably hardly better "
+        "than guesses, after {responses} responses or more (fused.raters() lists all). These do no "
+        "harm here, but cost and add little.",
         "fused.raters()",
     ),
     "vote shares": ("These labels are vote shares, and raters are not judged: {remedy}.", ""),

@@ -69,7 +69,7 @@ def test_items_of_sequences_and_graphs_need_no_responses():
     exec(code[: code.index("results = ")], space)
     assert space["responses"].items.tolist() == [*"xybza"]
     with pytest.raises(ResponsesError, match="declare those without responses"):
-        at_once(LONG.replace("a", "A"), sequences=sequences)
+        bf.fuse(LONG.replace("a", "A"), sequences=sequences)
 
 
 def test_repeated_responses_are_counted_as_they_were_given():
