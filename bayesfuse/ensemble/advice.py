@@ -97,9 +97,8 @@ def about_raters(doubtful: DoubtfulRaters | None) -> list[Advice]:
     if len(doubtful.guessing):
         few = 2 * len(doubtful.guessing) <= doubtful.n_judged
         remedy = "Do without" if few else "Check the instructions of"
-        values = {"remedy": remedy, "raters": _named(doubtful.guessing)}
-        values["responses"] = MIN_RESPONSES
-        steps.append(advice("guessing raters", **values))
+        values = {"raters": _named(doubtful.guessing), "responses": MIN_RESPONSES}
+        steps.append(advice("guessing raters", remedy=remedy, **values))
     return steps
 
 

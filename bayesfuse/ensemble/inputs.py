@@ -163,14 +163,13 @@ def _with_items_of_structure(
     for name in ("sequences", "graph"):
         if (units := structure[name]) is None:
             continue
-        items = (units if name == "sequences" else as_graph(units)).items
+        items: Any = (units if name == "sequences" else as_graph(units)).items
         is_new = places(items, responses.items) < 0
         if not is_new.any() or (places(responses.items, items) < 0).any():
             continue
-        names = {"raters": responses.raters, "classes": responses.classes}
-        table = Responses.from_long(
-            responses.to_frame(), items=items, ordered=responses.ordered, **names
-        )
+        names: dict[str, Any] = {"raters": responses.raters, "classes": responses.classes}
+        names |= {"items": items, "ordered": responses.ordered}
+        table = Responses.from_long(responses.to_frame(), **names)
         code = (
             f"\nresponses = bf.Responses.from_long(\n    responses.to_frame(), items={name}.items, "
             "raters=responses.raters,\n    classes=responses.classes, ordered=responses.ordered,\n)"
