@@ -232,6 +232,8 @@ def predict(
         attributes = {"draws": int(np.prod(fitted.sizes))}
         tree = build(None, None, summary, {schema.RATERS: raters}, attributes)
     is_active = responses.per_rater > 0
+    if responses.stated is not None:
+        is_active[responses.stated.rater] = True
     is_new = (tree["raters"]["source"].values != "fitted") & is_active
     if is_new.any():
         warn(
