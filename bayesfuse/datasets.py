@@ -270,7 +270,7 @@ def judges(prompt: str = "Vanilla") -> Judges:
         },
         items=items,
         raters=raters,
-        classes=classes,
+        classes=classes.tolist(),
     )
     truth = dict(zip(items, classes[right].tolist(), strict=True))
     orders = [(name, f"{name} (swapped)") for name in dict.fromkeys(named)]

@@ -48,7 +48,7 @@ MAX_NAMED = 5  # raters whose names a description lists
 DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
 MIN_RESPONSES = 20  # of a table in which most labels occur once only if they are free text
 
-Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
+type Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 """What functions of responses take."""
 
 

@@ -211,10 +211,10 @@ def predict(
     --------
     >>> import bayesfuse as bf
     >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
-    >>> new = {"item": [46, 47, 47], "rater": [1, 1, 6], "label": [1, 2, 3]}
+    >>> new = {"item": [46, 47, 47], "rater": [1, 1, 5], "label": [1, 2, 3]}
     >>> prediction = bf.predict(point, bf.Responses.from_long(new))
     >>> bf.label_probabilities(prediction).round(2).values.tolist()
-    [[0.93, 0.07, 0.0, 0.0], [0.08, 0.92, 0.0, 0.0]]
+    [[0.93, 0.07, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
     """
     classes = None if isinstance(responses, Responses) else class_names(result)
     responses, *_ = read_table(responses, item=item, rater=rater, label=label, classes=classes)
