@@ -38,7 +38,7 @@ COMPETENCE = 0.7  # at the start
 
 
 def suits(plan: Plan) -> bool:
-    """Return whether a model has hidden types of items, and a table in memory without statements."""
+    """Return whether a model has types of items, and a table in memory without statements."""
     observation = plan.observation
     if isinstance(observation, ChunkedResponseModel) or observation.table.stated is not None:
         return False

@@ -75,12 +75,31 @@ def prepare(log_competence, log_guess, log_clean, values, types, stated):
                 else:  # zero competence and zero guess probability
                     table[row, s] = -np.inf
     by_type = np.empty((stated.shape[0], types.shape[1] + n_clean))
-    hidden = np.empty(n_answers)
     for i in range(by_type.shape[0]):
-        for z in range(by_type.shape[1]):
-            total = fill_hidden(hidden, stated[i], z, table, types, n_settings)
-            by_type[i, z] = math.log(total) if total > 0.0 else -np.inf
+        weigh_statement(by_type[i], stated[i], log_competence, log_guess, log_clean, values, types)
     return table, by_type
+
+
+@inner
+def weigh_statement(weight, statement, log_competence, log_guess, log_clean, values, types):
+    """Fill in log probabilities of a statement by type, hidden answers summed out."""
+    m, stated = np.int64(statement[0]), statement[1:]
+    looks, guessed = math.exp(log_competence[m, 0]), 0.0
+    n_consensus = types.shape[1]
+    for c in range(stated.size):
+        guessed += stated[c] * math.exp(log_competence[m, 1] + log_guess[m, c])
+    for z in range(n_consensus):
+        s, first = types[2, z], stated[types[0, z]]
+        second = stated[types[1, z]] if types[1, z] >= 0 else 0.0
+        look = first * math.exp(values[s, 0]) + second * math.exp(values[s, 1])
+        look += max(1.0 - first - second, 0.0) * math.exp(values[s, 2])
+        total = looks * look + guessed
+        weight[z] = math.log(total) if total > 0.0 else -np.inf
+    for k in range(weight.size - n_consensus):
+        total = 0.0
+        for c in range(stated.size):
+            total += stated[c] * math.exp(log_clean[m, k, c])
+        weight[n_consensus + k] = math.log(total) if total > 0.0 else -np.inf
 
 
 @inlined

@@ -21,7 +21,7 @@ def table():
 
 
 def likelihood(confusion):
-    """Return p(answers | class or type), the rows of a rater summed over the classes that are allowed."""
+    """Return p(answers | class or type): the rows of a rater summed over the allowed classes."""
     weight = np.ones((6, confusion.shape[1]))
     for row, allowed in enumerate(ALLOWED):
         columns = ["ABC".index(name) for name in allowed]
