@@ -70,7 +70,7 @@ class Inputs:
     def has_partial_answers(self) -> bool:
         """Whether the table has labels and answers of several classes, and no other structure."""
         responses = self.responses
-        if responses.stated is None or responses.silent is not None:
+        if responses.stated is None or responses.silent is not None or not responses.n_responses:
             return False
         return not self.has_order and self.groups is None and responses.stated.are_sets
 
