@@ -10,17 +10,26 @@ import numpy as np
 import pandas as pd
 
 from bayesfuse.data.describing import as_columns, in_one_line
-from bayesfuse.data.label_sets import LabelSets
+from bayesfuse.data.label_sets import LabelSets, known_answers
+from bayesfuse.ensemble.candidates import Selection, Side
 from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
-from bayesfuse.ensemble.fits import seed_as_number
+from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.fits import Fits, Session, run
 from bayesfuse.ensemble.fused import WIDTH, Fused, bullet
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.members import KNOWN, Candidate
 from bayesfuse.ensemble.narrative import SURE, word
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.sample import sample
-from bayesfuse.models import LabelProfiles
 from bayesfuse.results.label_sets import SETS, summarize_sets, table_of_raters, table_of_sets
 
-DRAWS = 250  # of each of four chains
+PROFILES = Candidate(
+    "label profiles",
+    "LabelProfiles",
+    "labels of an item occur together, and raters differ from label to label",
+    KNOWN,
+    sweeps=(250, 200),
+    start="majority",
+)
 SHOWN = 5  # rows of the tables in the text
 
 
@@ -113,45 +122,52 @@ def _refuse_costs(costs: Any) -> None:
 
 def fuse_sets(
     label_sets: LabelSets,
+    gold: Any,
     others: Mapping[str, Any],
     draws: int | None,
-    random_seed: Any,
-    progressbar: bool,
+    session: Session,
 ) -> FusedSets:
     """Return the answer of :func:`bayesfuse.fuse` for label sets; ``others`` must be empty."""
     if others:
         raise ModelError(
-            "Label sets are fused as they are, because no model of this package joins them with "
-            f"other structure. Got: label sets and {', '.join(f'{name}=' for name in others)}."
+            "Label sets are fused with known sets (gold=) and nothing else, because no model of "
+            "this package joins them with other structure. Got: label sets and "
+            f"{', '.join(f'{name}=' for name in others)}."
         )
-    seed, n_draws = seed_as_number(random_seed), min(draws or DRAWS, DRAWS)
-    model = LabelProfiles(label_sets)
-    result = sample(
-        model,
-        n_draws,
-        start="majority",
-        random_seed=seed,
-        progressbar=progressbar,
-        quiet=True,
-    )
+    if gold is not None:
+        known_answers(label_sets, gold)  # refused before the fit, which ends with other refusals
+    # the table of a candidate that no other code reads
+    inputs = Inputs(label_sets, gold=gold)  # type: ignore[arg-type]
+    candidate = PROFILES.within(draws, label_sets.questions.n_responses)
+    selection = Selection(inputs, [Side(1.0, [candidate])])
+    fits = run(selection, Fits(inputs, []), Evidence(), session)
+    if not fits.complete:
+        raise ModelError(
+            "The model of label sets needs more time, at least some seconds: give more minutes=. "
+            f"Got: {session.schedule.seconds:g} s ({fits.tried[0].outcome})."
+        )
+    (fit,) = fits.complete
+    result = fit.result
     groups: dict[str, Any] = {name: group.dataset for name, group in result.children.items()}
     groups[SETS] = summarize_sets(result, label_sets.items, label_sets.labels)
     fused = FusedSets.from_dict(groups)
     checks = word(chain_findings(*label_precision(result)))
     masi = label_sets.masi()
     agreement = "" if np.isnan(masi) else f" Raters agree on sets by {masi:.2f} (MASI)."
+    size = fit.size
+    lengths = "" if size is None else f"draws={size.draws}, tune={size.tune}, "
     fused.attrs = result.attrs | {
-        "models": ["label profiles"],
+        "models": [fit.name],
         "weights": [1.0],
-        "random_seed": seed,
+        "random_seed": session.seed,
         "headline": _headline(fused, label_sets) + agreement,
         "checks": "\n".join(checks),
         "advice": "",
         "advice_calls": "",
         "code": (
-            "# label_sets = bf.Responses.from_label_sets(frame, …)\n"
-            "model = bf.models.LabelProfiles(label_sets)\n"
-            f"result = bf.sample(model, {n_draws}, start='majority', random_seed={seed})"
+            "# responses = bf.Responses.from_label_sets(frame, …)\n"
+            f"model = bf.models.{candidate.code(inputs)}\n"
+            f"result = bf.sample(model, {lengths}start={fit.start}, random_seed={session.seed})"
         ),
     }
     return fused

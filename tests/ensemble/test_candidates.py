@@ -169,7 +169,7 @@ def test_partial_answers_have_item_types_that_are_sampled(responses):
         selected = candidates(Inputs(table), Evidence(correlation, 0.002))
         assert [member.model for member in selected] == expected
         assert all(member.settings is None for member in selected)
-    shares = {name: [0.2, 0.3, 0.5][at] for at, name in enumerate(table.classes)}
+    shares = {name: [share] for name, share in zip(table.classes, [0.2, 0.3, 0.5], strict=True)}
     stated = bf.Responses.from_probabilities({"item": ["0"], "rater": ["net"], **shares})
     assert chosen(responses=table.joined(stated)) == ["DawidSkene"]
 

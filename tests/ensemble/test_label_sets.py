@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import bayesfuse as bf
+from bayesfuse.observation.model import observed
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,48 @@ def test_raters_are_judged_by_label_and_over_all(fused):
     assert (table["low"] < table["accuracy"]).all() and (table["accuracy"] < table["high"]).all()
 
 
+def test_known_labels_are_certain_and_inform_the_others_of_the_item(fused, dependent):
+    doubt = int((fused.probabilities()["y"] - 0.5).abs().argmin())
+    other = 0 if doubt else 1
+    answers = []
+    for has_x in (True, False):
+        gold = {doubt: {"x": has_x}, other: ["x", "z"]}
+        known = bf.fuse(dependent[0], gold=gold, draws=40, random_seed=1, progressbar=False)
+        probability = known.probabilities()
+        assert probability.loc[other].tolist() == [1, 0, 1]
+        assert probability.loc[doubt, "x"] == has_x
+        answers.append(probability.loc[doubt, "y"])
+    assert answers[0] > answers[1] + 0.2
+
+
+@pytest.mark.parametrize(
+    ("gold", "message"),
+    [
+        ({99: ["x"]}, "item 99"),
+        ({1: ["w"]}, "label 'w'"),
+        ({1: "x|y"}, r"label 'x\|y'"),
+        (3, "mapping from items"),
+    ],
+)
+def test_known_labels_of_other_items_or_labels_are_refused(dependent, gold, message):
+    with pytest.raises(bf.errors.ResponsesError, match=message):
+        bf.fuse(dependent[0], gold=gold, progressbar=False)
+
+
+def test_known_sets_are_read_from_every_form():
+    frame = {"item": [1, 1, 2], "rater": ["a", "b", "a"], "label": ["x; y", "y", "z"]}
+    sets = bf.Responses.from_label_sets(frame, separator=";")
+    forms = [
+        {1: ["x", "z"], 2: []},
+        {1: "x;z", 2: ""},
+        pd.DataFrame({"item": [1, 2], "label": ["z; x", ""]}),
+        pd.DataFrame({"item": [1, 2], "x": [1, 0], "y": [0, 0], "z": [1, 0]}),
+    ]
+    known = [bf.models.LabelProfiles(sets, profiles=2, gold=gold) for gold in forms]
+    codes = [observed(model)[1].gold.tolist() for model in known]
+    assert codes == [[1, 0, 1, 0, 0, 0]] * 4
+
+
 def test_answer_is_stored_and_loaded(fused, tmp_path):
     fused.to_netcdf(tmp_path / "sets.nc")
     loaded = bf.load(tmp_path / "sets.nc")
@@ -67,8 +110,10 @@ def test_answer_is_stored_and_loaded(fused, tmp_path):
 
 
 def test_what_label_sets_do_not_take_is_refused(fused, dependent):
-    with pytest.raises(bf.errors.ModelError, match="gold="):
-        bf.fuse(dependent[0], gold={1: "x"}, progressbar=False)
+    with pytest.raises(bf.errors.ModelError, match="ordered="):
+        bf.fuse(dependent[0], ordered=True, progressbar=False)
+    with pytest.raises(bf.errors.ModelError, match="more time"):
+        bf.fuse(dependent[0], minutes=1e-6, progressbar=False)
     with pytest.raises(bf.errors.ModelError, match="not predicted"):
         bf.predict(fused, dependent[0].questions)
     with pytest.raises(bf.errors.ModelError, match='by="label"'):
