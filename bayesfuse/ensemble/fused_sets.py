@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
 
@@ -15,10 +16,11 @@ from bayesfuse.ensemble.candidates import Selection, Side
 from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.fits import Fits, Session, run
-from bayesfuse.ensemble.fused import WIDTH, Fused, bullet
+from bayesfuse.ensemble.fused import WIDTH, Fused, bullet, page_path
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.members import KNOWN, Candidate
 from bayesfuse.ensemble.narrative import SURE, word
+from bayesfuse.ensemble.sets_page import sets_as_page
 from bayesfuse.errors import ModelError
 from bayesfuse.results.label_sets import SETS, summarize_sets, table_of_raters, table_of_sets
 
@@ -104,12 +106,16 @@ class FusedSets(Fused):
     def _repr_html_(self) -> str:
         return f"<pre>{self.overview()}</pre>"
 
-    def report(self, path: Any, by: Any = None) -> Any:
-        """Raise ModelError: label sets have no page yet, but text."""
-        raise ModelError(
-            "Answers on label sets have no page: fused.overview() is their text, and "
-            f"fused.labels().to_csv(path) their table. Got: {str(path)!r}."
-        )
+    def report(self, path: str | Path, by: Any = None) -> Path:
+        """Write the answer as one HTML page: shares of labels, sets, raters, and all as CSV."""
+        if by is not None:
+            raise ModelError(
+                "Shares by group are of items with one label: group the rows of "
+                f"fused.probabilities() by pandas. Got: by of type {type(by).__name__}."
+            )
+        path = page_path(path)
+        path.write_text(sets_as_page(self), encoding="utf-8")
+        return path
 
 
 def _refuse_costs(costs: Any) -> None:

@@ -1,5 +1,9 @@
 """``bf.fuse`` of label sets: sets, raters by label and over all, and wrong uses."""
 
+import io
+import json
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -118,5 +122,21 @@ def test_what_label_sets_do_not_take_is_refused(fused, dependent):
         bf.predict(fused, dependent[0].questions)
     with pytest.raises(bf.errors.ModelError, match='by="label"'):
         fused.raters(by="item")
-    with pytest.raises(bf.errors.ModelError, match="no page"):
-        fused.report("page.html")
+    with pytest.raises(bf.errors.ModelError, match=r"ends in \.html"):
+        fused.report("page.pdf")
+    with pytest.raises(bf.errors.ModelError, match="Shares by group"):
+        fused.report("page.html", by="x")
+
+
+def test_page_has_shares_sets_raters_and_all_labels_as_a_file(fused, dependent, tmp_path):
+    page = fused.report(tmp_path / "page.html").read_text()
+    share = fused.probabilities().mean()
+    assert all(f'aria-label="{name}: {100 * p:.0f}%"' in page for name, p in share.items())
+    questions = dependent[0].questions
+    votes = questions.label[questions.item % 3 == 0].mean()
+    assert f'class="votes" x1="{100 * votes:.1f}%"' in page
+    rows = json.loads(re.search(r'id="csv">(.*?)</script>', page, re.DOTALL)[1])
+    table = pd.read_csv(io.StringIO(rows), keep_default_na=False)
+    assert table["labels"].tolist() == [", ".join(labels) for labels in fused.labels()["labels"]]
+    # three raters, over all labels and for every one
+    assert page.count("<circle") == 3 + 9
