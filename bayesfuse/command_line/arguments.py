@@ -91,8 +91,8 @@ KNOWN = {
 FIT = {
     "--costs FILE": "costs of labels: a row for every true class, named in the first column, and a "
     "column for every label and for reject; the labels are then those of least expected cost",
-    "--label-sets SEPARATOR": "items may have several labels, and this separates them in a cell, as "
-    "in --label-sets ';' (a table may have a column of 0 and 1 for every label instead)",
+    "--label-sets SEPARATOR": "items may have several labels, and this separates them in a cell, "
+    "such as ';' (a table may have a column of 0 and 1 for every label instead)",
     "--ask N": "choose N items at random to label next, for --gold",
     "--ask-file FILE.csv": "file of these items, with a column label to fill in (NAME-ask.csv)",
     "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items, and "

@@ -48,10 +48,11 @@ class FusedSets(Fused):
         """Return a table of the most probable labels of every item.
 
         ``labels`` are those that are more probable than not, ``probability`` that this is the whole
-        set, and ``probability[label]`` that the item has this label.
+        set, and ``probability[label]`` that the item has this label. With ``costs``, a mapping of
+        labels to what it costs to miss them and to set them wrongly, labels are those of the least
+        expected ``cost``.
         """
-        _refuse_costs(costs)
-        return table_of_sets(self[SETS].dataset)
+        return table_of_sets(self, costs)
 
     def probabilities(self) -> pd.DataFrame:
         """Return label probabilities as a DataFrame, items in the index, labels in the columns."""
@@ -79,8 +80,11 @@ class FusedSets(Fused):
 
     def overview(self, costs: Any = None) -> str:
         """Return the answer as text: labels, raters and checks."""
-        _refuse_costs(costs)
-        sets = self.labels().sort_values("probability", kind="stable").head(SHOWN)
+        sets = self.labels(costs)
+        cost = (
+            "" if costs is None else f"The expected cost of the sets is {sets['cost'].sum():.4g}."
+        )
+        sets = sets.sort_values("probability", kind="stable").head(SHOWN)
         rows = [
             [in_one_line(str(item)), in_one_line(", ".join(map(str, labels)) or "none"), f"{p:.2f}"]
             for item, labels, p in zip(
@@ -95,6 +99,7 @@ class FusedSets(Fused):
             for row in raters.itertuples()
         ]
         parts = [
+            cost,
             fill(self.headline, WIDTH),
             "Items with the least certain sets:",
             as_columns(["item", "labels", "probability"], rows),
@@ -116,14 +121,6 @@ class FusedSets(Fused):
         path = page_path(path)
         path.write_text(sets_as_page(self), encoding="utf-8")
         return path
-
-
-def _refuse_costs(costs: Any) -> None:
-    if costs is not None:
-        raise ModelError(
-            "Costs are of the labels of items that have one: bf.decisions.best_labels takes those "
-            'of the answers "no" and "yes" to every question. Got: costs= of label sets.'
-        )
 
 
 def fuse_sets(

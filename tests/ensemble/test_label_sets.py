@@ -105,6 +105,20 @@ def test_known_sets_are_read_from_every_form():
     assert codes == [[1, 0, 1, 0, 0, 0]] * 4
 
 
+def test_costs_of_labels_move_the_least_certain_ones(fused):
+    probability = fused.probabilities()
+    table = fused.labels(costs={"x": (9.0, 1.0)})
+    assert [("x" in labels) for labels in table["labels"]] == (probability["x"] > 0.1).tolist()
+    same = fused.labels(costs=pd.DataFrame({"missed": [2.0] * 3, "wrong": 2.0}, list("xyz")))
+    expected = 2.0 * np.minimum(probability, 1.0 - probability).sum(axis=1)
+    assert np.allclose(same["cost"], expected)
+    assert same.drop(columns="cost").equals(fused.labels())
+    assert f"sets is {table['cost'].sum():.4g}." in fused.overview(costs={"x": (9.0, 1.0)})
+    for costs in ({"w": (1, 1)}, {"x": 3.0}, [1.0, 2.0], {"x": (-1.0, 1.0)}):
+        with pytest.raises(bf.errors.ModelError, match=r"[cC]osts"):
+            fused.labels(costs=costs)
+
+
 def test_answer_is_stored_and_loaded(fused, tmp_path):
     fused.to_netcdf(tmp_path / "sets.nc")
     loaded = bf.load(tmp_path / "sets.nc")
