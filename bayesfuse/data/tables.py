@@ -324,12 +324,12 @@ def require_few_classes(table: Responses) -> None:
             "on a scale into classes, and bf.Responses.from_votes reads counts of votes. Got: "
             f"{alone:,} labels of one response among {table.n_responses:,}."
         )
-    numbers = table.classes if table.classes.dtype.kind in "iuf" else []
-    if len(numbers) > MAX_NUMBERS and table.agreement() < LOW_AGREEMENT:
+    may_be_scores = table.classes.dtype.kind in "iuf" and table.n_classes > MAX_NUMBERS
+    if may_be_scores and table.agreement() < LOW_AGREEMENT:
         raise ResponsesError(
             "Scores on a scale are read as ordered classes by bf.Responses.from_scores, because "
             "hardly any are equal; numbers that are codes of classes become text. Got: "
-            f"{len(numbers):,} numbers, {table.agreement():.0%} of the pairs on an item equal."
+            f"{table.n_classes:,} numbers, {table.agreement():.0%} of the pairs on an item equal."
         )
 
 

@@ -39,7 +39,7 @@ COMPETENCE_ROUNDS = 5  # draws of looks, competences and guesses in an interpret
 MAX_ENTRIES = 4_000_000  # items × types: compiled chains store a weight for each
 
 
-def cells_of(responses: Responses) -> tuple[Integers, Integers, Array]:
+def cells_of(responses: Responses) -> Structure:
     """Return the first cell of every item, the cells, and distinct statements (see kernels)."""
     width = 1 + responses.n_classes
     if (stated := responses.stated) is None:
