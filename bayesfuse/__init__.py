@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # read by importer(), which imports a name when it is first u
     from bayesfuse.results.rater_table import rater_table as rater_table
     from bayesfuse.results.summaries import summary as summary
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _ROOMS = (
     "build checks command_line data datasets decisions ensemble errors inference io labels models "

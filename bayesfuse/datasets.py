@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import pandas as pd
 
 from bayesfuse import errors
-from bayesfuse.data.arrays import shown
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
-from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import invert
+from bayesfuse.data.simulation import Simulated, simulate_dawid_skene, simulate_responses
 
 __all__ = [
+    "Judges",
     "Simulated",
     "Sleep",
     "anesthesia",
     "caries",
+    "judges",
     "simulate_dawid_skene",
     "simulate_responses",
     "sleep",
@@ -198,142 +197,81 @@ def sleep(raters: Literal["all", "people", "networks"] = "all", nights: int | No
     return Sleep(responses, Sequences.from_lengths(length, items=names, names=number), truth)
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """Simulated responses and their parameters.
+class Judges(NamedTuple):
+    """Verdicts of language models: ``responses``, ``truth``, columns of items, pairs of raters.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> bf.datasets.simulate_dawid_skene(100, 5, 3, random_seed=1).confusion.shape
-    (5, 3, 3)
+    >>> bf.datasets.Judges._fields
+    ('responses', 'truth', 'items', 'orders')
     """
 
     responses: Responses
-    truth: NDArray[np.int64]  # indices of the true classes (items,)
-    prevalence: Array  # (classes,)
-    confusion: Array  # (raters, classes, labels)
+    truth: dict[str, str]
+    items: pd.DataFrame
+    orders: list[tuple[str, str]]
 
 
-def simulate_dawid_skene(
-    n_items: int,
-    n_raters: int,
-    n_classes: int,
-    *,
-    per_item: int | None = None,
-    prevalence: ArrayLike | None = None,
-    confusion: ArrayLike | None = None,
-    accuracy: tuple[float, float] = (0.5, 0.9),
-    random_seed: int | np.random.Generator | None = None,
-) -> Simulated:
-    """Simulate the Dawid–Skene model.
+def judges(prompt: str = "Vanilla") -> Judges:
+    """Return verdicts of six language models on which of two outputs follows an instruction better.
+
+    An item is one of 419 instructions, in five subsets; all but "Natural" were written so that the
+    worse output looks better. Every model was asked twice, with the outputs in the given order and
+    swapped, as two raters; classes are "first" and "second" in the given order.
 
     Parameters
     ----------
-    n_items, n_raters, n_classes : int
-    per_item : int, optional
-        Raters per item, at most ``n_raters``, chosen at random. Default all.
-    prevalence : array-like, shape (classes,), optional: default a draw from Dirichlet(5, …, 5)
-    confusion : array-like, shape (raters, classes, labels), optional
-        Default: diagonals uniform in the range ``accuracy``, the rest of a row flat Dirichlet.
-    accuracy : pair of float
-    random_seed : int or Generator, optional
+    prompt : str, default "Vanilla"
+        How the models were asked: of 15 prompts, such as "CoT" (to think first) and "Metrics". Not
+        every model has every prompt. "all" has all 130 raters.
+
+    Returns
+    -------
+    responses : Responses
+        Raters are named by model and, with all prompts, prompt: "GPT-4", "GPT-4 (swapped)".
+    truth : dict
+        The better output by item, on which the authors agree.
+    items : DataFrame
+        Columns item and subset; ``items["subset"]`` is ``by=`` of :func:`bayesfuse.class_shares`.
+    orders : list of pairs
+        Raters in both orders, for :func:`bayesfuse.decisions.position_bias`.
+
+    References
+    ----------
+    Zeng, Yu, Gao, Meng, Goyal & Chen (2024), Evaluating Large Language Models at Evaluating
+    Instruction Following, ICLR. Verdicts are from the repository princeton-nlp/LLMBar, under the
+    MIT licence.
 
     Examples
     --------
     >>> import bayesfuse as bf
-    >>> made = bf.datasets.simulate_dawid_skene(100, 5, 3, per_item=2, random_seed=1)
-    >>> made.responses.n_responses
-    200
+    >>> panel = bf.datasets.judges()
+    >>> panel.responses.n_items, panel.responses.raters[:2].tolist()
+    (419, ['ChatGPT', 'ChatGPT (swapped)'])
     """
-    rng = _generator(random_seed, n_items=n_items, n_raters=n_raters, n_classes=n_classes)
-    if prevalence is None:
-        share = rng.dirichlet(np.full(n_classes, 5.0))
-    else:
-        share = _checked("prevalence", prevalence, True, classes=n_classes)
-    table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
-    truth = rng.choice(n_classes, size=n_items, p=share)
-    return Simulated(_answers(truth, table, per_item, rng), truth, share, table)
-
-
-def simulate_responses(
-    truth: ArrayLike,
-    n_raters: int,
-    n_classes: int,
-    *,
-    per_item: int | None = None,
-    confusion: ArrayLike | None = None,
-    accuracy: tuple[float, float] = (0.5, 0.9),
-    random_seed: int | np.random.Generator | None = None,
-) -> Simulated:
-    """Simulate responses to items with given true classes, of shares ``prevalence``.
-
-    Parameters
-    ----------
-    truth : array-like of int: indices of the true classes, of any shape; items are in C order
-    n_raters, n_classes, per_item, confusion, accuracy, random_seed
-        As in :func:`simulate_dawid_skene`.
-
-    Examples
-    --------
-    >>> import numpy as np, bayesfuse as bf
-    >>> made = bf.datasets.simulate_responses(np.eye(20, dtype=int), 3, 2, random_seed=1)
-    >>> made.responses.n_items, made.prevalence.round(2).tolist()
-    (400, [0.95, 0.05])
-    """
-    rng = _generator(random_seed, n_raters=n_raters, n_classes=n_classes)
-    known = np.asarray(truth).ravel()
-    inside = known.dtype.kind in "iu" and len(known) and known.min() >= 0
-    if not (inside and known.max() < n_classes):
-        raise errors.ModelError(
-            f"truth must hold whole numbers from 0 to {n_classes - 1}. Got: {shown(known, 5)}."
-        )
-    table = _confusion(confusion, n_raters, n_classes, accuracy, rng)
-    share = np.bincount(known, minlength=n_classes) / len(known)
-    return Simulated(_answers(known, table, per_item, rng), known, share, table)
-
-
-def _generator(random_seed: Any, **sizes: int) -> np.random.Generator:
-    """Check sizes and return the generator of a seed."""
-    for name, size in sizes.items():
-        errors.require_count(name, size, least=2 if name == "n_classes" else 1)
-    return errors.require_seed(random_seed)
-
-
-def _checked(name: str, value: ArrayLike, rows: bool, **axes: int) -> Array:
-    values = errors.require_numbers(name, value)
-    errors.require_shape(name, values.shape, **axes)
-    errors.require_probabilities(name, values, rows=rows)
-    return values
-
-
-def _confusion(confusion: Any, n_raters: int, n_classes: int, accuracy: Any, rng: Any) -> Array:
-    if confusion is not None:
-        axes = {"raters": n_raters, "classes": n_classes, "labels": n_classes}
-        return _checked("confusion", confusion, True, **axes)
-    ends = _checked("accuracy", accuracy, False, ends=2)
-    right = rng.uniform(*ends, size=(n_raters, n_classes, 1))
-    wrong = rng.dirichlet(np.ones(n_classes - 1), size=(n_raters, n_classes)) * (1 - right)
-    rows = [np.insert(wrong[:, k], k, right[:, k, 0], axis=1) for k in range(n_classes)]
-    return np.stack(rows, axis=1)
-
-
-def _answers(
-    truth: NDArray[np.int64], confusion: Array, per_item: int | None, rng: np.random.Generator
-) -> Responses:
-    """Simulate responses of all raters, or of some chosen at random, to every item."""
-    n_items, (n_raters, n_classes, _) = len(truth), confusion.shape
-    per_item = n_raters if per_item is None else per_item
-    errors.require_count("per_item", per_item)
-    if per_item > n_raters:
-        raise errors.ModelError(
-            f"per_item must be at most {n_raters}, all raters. Got: {per_item}."
-        )
-    item = np.repeat(np.arange(n_items), per_item)
-    rater = np.tile(np.arange(n_raters), n_items)
-    if per_item < n_raters:
-        rater = rng.random((n_items, n_raters)).argpartition(per_item - 1)[:, :per_item].ravel()
-    label = invert(confusion.cumsum(axis=-1)[rater, truth[item]], rng.random(len(item)))
-    rows = {"item": item, "rater": rater, "label": label}
-    items, raters = range(n_items), range(n_raters)
-    return Responses.from_long(rows, items=items, raters=raters, classes=range(n_classes))
+    with np.load(Path(__file__).with_name("judges.npz")) as data:
+        prompts, models, swapped = data["prompt"], data["model"], data["swapped"]
+        verdict, right, subset = data["verdict"], data["truth"], data["subset"]
+    choices = sorted(set(prompts.tolist()))
+    errors.require_choice("prompt", prompt, *choices, "all")
+    used = np.flatnonzero((prompts == prompt) | (prompt == "all"))
+    named = [f"{models[j]}, {prompts[j]}" if prompt == "all" else str(models[j]) for j in used]
+    order = [" (swapped)" if swapped[j] else "" for j in used]
+    raters = [name + which for name, which in zip(named, order, strict=True)]
+    classes = np.array(["first", "second"])
+    items = [f"{name} {number + 1}" for number, name in enumerate(subset.tolist())]
+    item, rater = np.nonzero(verdict[:, used] >= 0)
+    responses = Responses.from_long(
+        {
+            "item": np.array(items)[item],
+            "rater": np.array(raters)[rater],
+            "label": classes[verdict[:, used][item, rater]],
+        },
+        items=items,
+        raters=raters,
+        classes=classes.tolist(),
+    )
+    truth = dict(zip(items, classes[right].tolist(), strict=True))
+    orders = [(name, f"{name} (swapped)") for name in dict.fromkeys(named)]
+    return Judges(responses, truth, pd.DataFrame({"item": items, "subset": subset}), orders)

@@ -11,11 +11,14 @@ the signatures of all public functions; none may give a result, unless the funct
 from __future__ import annotations
 
 import inspect
+import json
+import tempfile
 import time
 import types
 import warnings
 from collections import Counter
 from functools import cache, partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -53,11 +56,12 @@ APART = 60
 FOREIGN = {
     "progressbar",
     "kwargs",
+    "settings",
     "ax",
     "axes",
     "figure",
     "self",
-}  # PyMC's and matplotlib's to judge
+}  # PyMC's, matplotlib's and pandas' to judge, or keywords of another function
 
 
 def main():
@@ -169,6 +173,7 @@ def fitted(kind):
 
 FITTING = {  # what functions are about that need another model than DawidSkene
     "runs": "HiddenMarkov",
+    "error_runs": "HiddenMarkov",
     "plot_sequence": "HiddenMarkov",
     "neighbour_agreement": "MarkovRandomField",
     "phase_transition": "MarkovRandomField",
@@ -183,6 +188,59 @@ FITTING = {  # what functions are about that need another model than DawidSkene
     "plot_graders": "graded",
     "rater_table": "LabellingFunctions",
 }
+
+
+@cache
+def folder():
+    """Return a folder for files that is removed at the end."""
+    return tempfile.TemporaryDirectory()
+
+
+@cache
+def export(reader):
+    """Return the path of a small export that a reader of `bayesfuse.io` takes."""
+    answers = [(n, f"r{r}", "yn"[(n + r) % 2]) for n in range(4) for r in range(2)]
+    lines = {
+        "read_prodigy": lambda n, who, label: {
+            "_input_hash": n,
+            "_annotator_id": who,
+            "answer": "accept",
+            "accept": [label],
+        },
+        "read_doccano": lambda n, who, label: {"id": n, "user": who, "label": [label]},
+        "read_label_studio": lambda n, who, label: {"id": n, "annotator": who, "label": label},
+        "read_mturk": lambda n, who, label: {
+            "HITId": n,
+            "WorkerId": who,
+            "AssignmentStatus": "Approved",
+            "Answer.label": label,
+        },
+        "read_inspect": lambda n, who, label: {
+            "id": n,
+            "epoch": 1,
+            "scores": {who: {"value": {"y": "C", "n": "I"}[label]}},
+        },
+    }
+    rows = [lines[reader](*answer) for answer in answers]
+    path = Path(folder().name, f"{reader}.csv")
+    if reader in ("read_label_studio", "read_mturk"):
+        pd.DataFrame(rows).to_csv(path, index=False)
+    elif reader == "read_inspect":
+        path = path.with_suffix(".json")
+        path.write_text(json.dumps({"eval": {"model": "m"}, "samples": rows}))
+    else:
+        path = path.with_suffix(".jsonl")
+        path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+@cache
+def judged():
+    """Return a fit of verdicts on pairs of systems, and the pairs."""
+    responses = made(60, 5, 2)
+    systems = {"first": ["x", "y", "z"] * 20, "second": ["y", "z", "x"] * 20}
+    result = bf.fit(DawidSkene(responses), draws=50, random_seed=1)
+    return result, pd.DataFrame({"item": responses.items, **systems})
 
 
 @cache
@@ -244,8 +302,13 @@ def valid(home, name):
     if name == "error_traits":
         names = result["label_posterior"]["item"].values
         good["traits"] = pd.DataFrame({"item": names, "length": np.arange(len(names)) % 3.0})
-    if name == "labels_needed":
-        good["width"] = 0.2
+    if name == "best_labels":
+        good["costs"] = 1.0 - np.eye(model.responses.n_classes)
+    if name.startswith("read_"):
+        good["path"] = export(name)
+    if "leaderboard" in name:
+        good["result"], good["pairs"] = judged()
+        good["board"] = bf.decisions.leaderboard(*judged(), random_seed=1)
     if name == "bio_transitions":
         del good["random_seed"]
     return {

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -15,6 +16,13 @@ import bayesfuse
 
 matplotlib.use("Agg")
 DOCS = Path(__file__).resolve().parent
+
+DESCRIPTION = (
+    "True labels and the quality of every rater from imperfect labels, with uncertainty: "
+    "`bf.fuse(frame)` returns both. Models are PyMC models, results are ArviZ's DataTrees. Every "
+    "function has an example in the reference (reference/index.html)."
+)
+SUMMARISED = {"Pages": "", "How-to": "howto/", "Explanation": "explanation/", "Models": "models/"}
 
 project = "bayesfuse"
 author = "The bayesfuse authors"
@@ -101,9 +109,7 @@ html_title = "bayesfuse"
 html_static_path = ["_static"]
 html_css_files = ["bayesfuse.css"]
 html_show_sourcelink = False
-html_sidebars = {
-    name: [] for name in ("index", "start", "which_model", "changelog", "contributing")
-}
+html_sidebars = {name: [] for name in ("index", "start", "migration", "changelog", "contributing")}
 html_theme_options = {
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
@@ -135,6 +141,36 @@ def write_help() -> None:
             text=True,
         )
         (DOCS / "api" / f"{command}.txt").write_text(run.stdout, encoding="utf-8")
+
+
+def summarise(text: str, link: str) -> str:
+    """Return the title of a page as a link, and its question or first sentence."""
+    title, *paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text)]
+    prose = [part for part in paragraphs if re.match(r"\*\*Question|[A-Z`]", part)]
+    first = " ".join(prose[0].split()).removeprefix("**Question.** ") if prose else ""
+    sentence = re.split(r"(?<=[.?])\s", first)[0]
+    sentence = re.sub(r"{[^}]*}", "", sentence)
+    return f"- [{title.removeprefix('# ')}]({link}): {sentence}".removesuffix(": ")
+
+
+def write_summary(app: Any, error: Exception | None) -> None:
+    """Write llms.txt, a list of the pages in Markdown for assistants, into the site."""
+    if error is not None or app.builder.name != "html":
+        return
+    lines = ["# bayesfuse", "", f"> {DESCRIPTION}", ""]
+    for heading, folder in SUMMARISED.items():
+        lines += [f"## {heading}", ""]
+        for page in sorted(DOCS.glob(f"{folder}*.md")):
+            name = page.relative_to(DOCS).with_suffix("")
+            if name.name != "index" and (text := page.read_text(encoding="utf-8")).startswith("#"):
+                lines.append(summarise(text, f"{name}.html"))
+        lines.append("")
+    Path(app.outdir, "llms.txt").write_text("\n".join(lines), encoding="utf-8")
+
+
+def setup(app: Any) -> None:
+    """Add what follows a build."""
+    app.connect("build-finished", write_summary)
 
 
 copy_notebooks()

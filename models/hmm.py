@@ -236,7 +236,8 @@ class HiddenMarkov(LabelModel):
         if has_few or responses.per_item.max(initial=0) < 2:
             return False
         with pm.Model(model=None):  # not a part of the model that is being built
-            point = bf.find_map(bf.models.DawidSkene(responses, gold=self.gold))["point"]
+            fit = bf.find_map(bf.models.DawidSkene(responses, gold=self.gold))
+        point = fit["point"].dataset
         shares, rows = point["prevalence"].values, point["confusion"].values
         rng = np.random.default_rng(0)
         correlation, error = error_correlation(responses, shares, rows, rng)

@@ -165,6 +165,7 @@ def calls(fitted):
     yield partial(bf.datasets.simulate_responses, n_raters=3, n_classes=2), {"truth": ([], WORD)}
     yield bf.priors.bio_transitions, {"classes": NO_NAMES}
     yield partial(bf.plots.plot_labels, result), {"most": NO_COUNT}
+    yield bf.plots.plot_leaderboard, {"board": NO_KIND}
     yield partial(bf.plots.plot_graph, result, GRAPH), {"layout": (WORD, [])}
     yield partial(bf.plots.plot_sequence, *plain), {"sequences": NO_KIND}
     yield partial(bf.plots.plot_sequence, *fitted["sequences"]), {"sequence": ([], WORD)}

@@ -257,3 +257,29 @@ def test_every_dependency_has_a_lower_bound(release, tree):
 
 def test_the_oldest_python_declared_is_the_oldest_allowed(release):
     assert release.project()["requires-python"] == f">={release.declared_pythons()[0]}"
+
+
+@pytest.mark.slow
+def test_public_functions_have_types(tmp_path):
+    """A user's script passes a strict type checker, which knows what functions return."""
+    pytest.importorskip("mypy", reason="types are checked by mypy")
+    (tmp_path / "bayesfuse").mkdir()
+    for file in (ROOT / "bayesfuse").iterdir():
+        (tmp_path / "bayesfuse" / file.name).symlink_to(file)
+    (tmp_path / "bayesfuse" / "models").symlink_to(ROOT / "models")
+    script = ROOT / "tests" / "shared" / "typed_script.py"
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--follow-imports=silent",
+        "--config-file=",
+    ]
+    command += [
+        "--disable-error-code=import-untyped",
+        "--cache-dir",
+        str(ROOT / ".mypy_cache" / "strict"),
+    ]
+    run = subprocess.run([*command, script], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout

@@ -88,9 +88,8 @@ def read_label_studio(
         return _responses(_rows_of_tasks(records, item, label), settings)
     names = _require(records, ["annotator", item], "read_label_studio")
     if label is None:
-        label = _only([name for name in known_names(names, LABEL) if name not in FLAT], names)
-    elif label not in names:
-        raise ResponsesError(f"label= is a column of the export. Got: {label!r:.50} among {names}.")
+        names = [name for name in known_names(names, LABEL) if name not in FLAT] or names
+    label = _one_of(label, names, "columns of labels")
     rows = ((row.get(item), row.get("annotator"), _flat_label(row.get(label))) for row in records)
     return _responses(rows, settings)
 
@@ -143,7 +142,12 @@ def read_prodigy(
         names = sorted({str(record["label"]) for record in records if "label" in record})
         if not names:
             raise ResponsesError(f"{OF_PARTS} Got: tasks without options and without a label.")
-        label = label or _only(names, names, "labels that are judged")
+        label = _one_of(label, names, "labels that are judged")
+    elif label is not None:
+        raise ResponsesError(
+            "label= chooses which label of binary tasks to read; these tasks have options. Got: "
+            f"{label!r:.50}."
+        )
     rows: list[Row] = []
     for name, table in files:
         for record in table:
@@ -255,12 +259,9 @@ def read_mturk(
     records = [row for row in records if row.get("AssignmentStatus") != "Rejected"]
     answers = [_mturk_answers(record) for record in records]
     names = list(dict.fromkeys(name for named in answers for name in named))
-    if label is None:
-        label = _only(names, names)
-    else:
+    if isinstance(label, str):
         label = label.removeprefix("Answer.").removesuffix(".label")
-        if label not in names:
-            raise ResponsesError(f"label= is an answer of the batch. Got: answers {shown(names)}.")
+    label = _one_of(label, names, "answers of the batch")
     rows = [
         (record.get(item), record.get("WorkerId"), named.get(label))
         for record, named in zip(records, answers, strict=True)
@@ -284,14 +285,17 @@ def _require(records: list[Record], keys: Sequence[str], reader: str) -> list[st
     return names
 
 
-def _only(candidates: list[str], names: list[str], what: str = "columns of labels") -> str:
-    """Return the only candidate, or raise ResponsesError."""
-    if len(candidates) == 1:
+def _one_of(label: str | None, candidates: list[str], what: str) -> str:
+    """Return the candidate that is named, without a name the only one, or raise ResponsesError."""
+    if label is None and len(candidates) == 1:
         return candidates[0]
-    raise ResponsesError(
-        f"label= chooses one of several {what}, because each is a question of its own. Got: "
-        f"{shown(candidates or names)}."
-    )
+    if label is None or label not in candidates:
+        asked = "" if label is None else f"{label!r:.50} among "
+        raise ResponsesError(
+            f"label= chooses one of several {what}, because each is a question of its own. Got: "
+            f"{asked}{shown(candidates)}."
+        )
+    return label
 
 
 def _responses(rows: Iterable[Row], settings: dict[str, Any]) -> Responses:
@@ -336,12 +340,7 @@ def _rows_of_tasks(tasks: list[Record], item: str, label: str | None) -> Iterato
         raise ResponsesError(
             f"{OF_PARTS} Got: {shown(sorted({str(r.get('type')) for r in regions}))}."
         )
-    label = label or _only(sorted(controls), [], "controls that label an item")
-    if label not in controls:
-        raise ResponsesError(
-            f"label= is the from_name of a control. Got: {label!r:.50} among "
-            f"{shown(sorted(controls))}."
-        )
+    label = _one_of(label, sorted(controls), "controls that label an item (from_name)")
     for task, mark in annotations:
         name = task.get("id") if item == "id" else (task.get("data") or {}).get(item)
         rater = mark.get("completed_by")

@@ -87,9 +87,16 @@ def _rows(files: list[tuple[str, list[Record]]], score: str | None) -> Iterator[
     graders = _graders(header)
     samples = [sample for record in records for sample in record.get("samples") or []]
     samples += [record for record in records if "scores" in record and "epoch" in record]
-    for sample in samples:
+    scores = [sample.get("scores") or {} for sample in samples]
+    entries = [entry.get("value") for of_sample in scores for entry in of_sample.values()]
+    if score is not None and not any(isinstance(entry, dict) for entry in entries):
+        raise ResponsesError(
+            "score= chooses one of several values of a scorer; these scorers have one. Got: "
+            f"{score!r:.50}."
+        )
+    for sample, of_sample in zip(samples, scores, strict=True):
         place = header.get("task"), header.get("model"), sample.get("id"), sample.get("epoch")
-        for scorer, entry in (sample.get("scores") or {}).items():
+        for scorer, entry in of_sample.items():
             yield *place, graders.get(scorer, scorer), _verdict(entry.get("value"), score)
 
 
@@ -110,7 +117,7 @@ def _graders(header: Record) -> dict[str, str]:
 def _verdict(entry: Any, score: str | None) -> Any:
     """Return one value of a scorer."""
     if isinstance(entry, dict):
-        if score not in entry:
+        if not isinstance(score, str) or score not in entry:
             raise ResponsesError(
                 "score= chooses one of several values of a scorer, because each is a question of "
                 f"its own. Got: values {shown(list(entry))}."

@@ -8,6 +8,7 @@ from typing import Any
 from unicodedata import normalize
 
 from numpy.typing import NDArray
+from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import as_array, shown
 from bayesfuse.data.names import places
@@ -101,7 +102,7 @@ def _index_of(
             "positive= names one of two classes: with more, every class has a sensitivity, of its "
             f"items against all others. Got: {len(names)} classes {shown(names)}."
         )
-    index = int(places(as_array([positive]), names)[0])
+    index = -1 if is_list_like(positive) else int(places(as_array([positive]), names)[0])
     if index < 0 and normalised and isinstance(positive, str):
         forms = [normal_form(str(name)) for name in names.tolist()]
         index = forms.index(form) if (form := normal_form(positive)) in forms else -1

@@ -51,7 +51,7 @@ MAX_NUMBERS, LOW_AGREEMENT = 20, 0.2
 
 MIN_RESPONSES = 20  # of a table in which most labels occur once only if they are free text
 
-Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
+type Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
 """What functions of responses take."""
 
 

@@ -150,7 +150,8 @@ def _correlation(
         fit = find_map(DawidSkene(table, gold=known or None))
     except (ModelError, MomentsError):
         return Evidence()
-    shares, rows = fit["point"]["prevalence"].values, fit["point"]["confusion"].values
+    point = fit["point"].dataset
+    shares, rows = point["prevalence"].values, point["confusion"].values
     start = fit if table.n_items == responses.n_items else None
     return Evidence(*error_correlation(table, shares, rows, rng), start=start)
 

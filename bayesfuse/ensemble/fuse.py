@@ -21,8 +21,6 @@ from bayesfuse.ensemble.weights import weigh
 from bayesfuse.errors import require_count, require_flag, require_positive, takes_seed
 from bayesfuse.numerics.threads import Interruption
 
-MINUTES = 3.0  # default of the time that fits may take
-
 
 @takes_seed
 def fuse(
@@ -41,7 +39,7 @@ def fuse(
     gold: Any = None,
     gold_error: float = 0.0,
     ordered: bool | None = None,
-    minutes: float = MINUTES,
+    minutes: float = 3.0,
     draws: int | None = None,
     checks: bool = True,
     random_seed: Any = None,

@@ -61,14 +61,14 @@ def threads(cores: int | None = None) -> Iterator[None]:
             executor.shutdown(cancel_futures=True)
 
 
-def on_cores(function: Callable[..., Any]) -> Callable[..., Any]:
+def on_cores[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Give a function that takes ``cores=`` the threads for its work, and let it be interrupted."""
 
     @wraps(function)
-    def inner(*args: Any, **kwargs: Any) -> Any:
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
         from bayesfuse.errors import require_count  # imports NumPy, which Ctrl-C can do without
 
-        cores = kwargs.get("cores")
+        cores: Any = kwargs.get("cores")
         if cores is not None:
             require_count("cores", cores)
         with Interruption(), threads(cores):
@@ -273,11 +273,11 @@ class Interruption:
             raise KeyboardInterrupt
 
 
-def interruptible(function: Callable[..., Any]) -> Callable[..., Any]:
+def interruptible[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Let a function end after Ctrl-C: see :class:`Interruption`."""
 
     @wraps(function)
-    def inner(*args: Any, **kwargs: Any) -> Any:
+    def inner(*args: P.args, **kwargs: P.kwargs) -> R:
         with Interruption():
             return function(*args, **kwargs)
 

@@ -136,6 +136,7 @@ def test_positive_is_one_of_two_and_does_not_contradict():
     )
     assert read(frame, classes=["-", "+"], positive="+").classes.tolist() == ["-", "+"]
     refused_table(r"one of the classes \['\+', '-'\]\. Got: 'x'", read, frame, positive="x")
+    refused_table(r"one of the classes \['\+', '-'\]\. Got: \[\]", read, frame, positive=[])
     three = frame.assign(label=["a", "b", "c"] * 40)
     refused_table(r"every class has a sensitivity.* Got: 3", read, three, positive="a")
     numbers = frame.assign(label=SAYS.ravel().astype(int))

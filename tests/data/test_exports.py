@@ -194,6 +194,18 @@ def test_one_of_several_controls_or_answers_is_chosen(tmp_path):
     ].tolist() == [2]
 
 
+@pytest.mark.parametrize("wrong", ["none", "", -1, []])
+def test_a_label_that_is_not_there_is_not_ignored(wrong, tmp_path):
+    for reader, files, _ in EXPORTS.values():
+        if reader != "doccano":  # whose label= is a column
+            paths = written(files, tmp_path)
+            read = getattr(bf.io, f"read_{reader}")
+            refused_table("label= chooses", read, paths, label=wrong)
+    log = {"eval": {"model": "m"}, "samples": [{"id": 1, "scores": {"strict": {"value": "C"}}}]}
+    (path,) = written({"log.json": json.dumps(log)}, tmp_path)
+    refused_table("score= chooses", bf.io.read_inspect, path, score=wrong)
+
+
 def test_refusals(tmp_path):
     spans = {"id": 1, "text": SECRET, "label": [[0, 4, "ORG"]]}
     files = {"a.jsonl": json.dumps(spans), "b.json": "[1, 2]", "c.json": "[" * 10**5,
