@@ -34,7 +34,7 @@ OF_ONE_MODEL: dict[str, Any] = {
 }
 """Options of ``--model`` of any kind, and their defaults."""
 
-OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None}
+OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None, "label_sets": None}
 """Options without ``--model``, and their defaults."""
 
 OF_TABLES = ("sequence", "position", "graph")
@@ -89,6 +89,8 @@ KNOWN = {
 FIT = {
     "--costs FILE": "costs of labels: a row for every true class, named in the first column, and a "
     "column for every label and for reject; the labels are then those of least expected cost",
+    "--label-sets SEPARATOR": "items may have several labels, and this separates them in a cell, "
+    "such as ';' (a table may have a column of 0 and 1 for every label instead)",
     "--ask N": "choose N items at random to label next, for --gold",
     "--ask-file FILE.csv": "file of these items, with a column label to fill in (NAME-ask.csv)",
     "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items, and "
@@ -198,6 +200,7 @@ TYPES: dict[str, Callable[[str], Any]] = {
     "A,B,...": classes,
     "COLUMN": str,
     "CLASS": str,
+    "SEPARATOR": str,
     "FILE": path,
     "N": whole_number,
     "2min": minutes,
@@ -265,7 +268,7 @@ def _parser() -> argparse.ArgumentParser:
     _add(fit, FIT)
     _add(fit.add_argument_group("with --model"), OF_ANY_MODEL)
     fit.set_defaults(quiet=False)
-    doctor.set_defaults(by=None, **dict.fromkeys(OF_TABLES))
+    doctor.set_defaults(by=None, label_sets=None, **dict.fromkeys(OF_TABLES))
     demo = commands.add_parser(
         "demo",
         help="an example with included data",

@@ -20,6 +20,7 @@ from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options, parse
 from bayesfuse.command_line.console import Step, carry_out, write_stderr, write_stdout
 from bayesfuse.command_line.files import STDIN, STDOUT
+from bayesfuse.command_line.label_sets import write_sets
 from bayesfuse.command_line.outputs import (
     draw,
     n_draws,
@@ -93,6 +94,8 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
 
         picture = None if interruption.requested else arguments.picture
         labels = partial(write_labels, result, model, tables, costs)
+        if arguments.label_sets is not None:
+            labels = partial(write_sets, result, tables, arguments.label_sets)
         steps = [
             Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),

@@ -68,6 +68,14 @@ class Inputs:
         return self.responses.silent is None and self.responses.stated is None
 
     @property
+    def has_partial_answers(self) -> bool:
+        """Whether the table has labels and answers of several classes, and no other structure."""
+        responses = self.responses
+        if responses.stated is None or responses.silent is not None or not responses.n_responses:
+            return False
+        return not self.has_order and self.groups is None and responses.stated.are_sets
+
+    @property
     def has_order(self) -> bool:
         """Whether items are in sequence or on a graph."""
         return self.sequences is not None or self.graph is not None
