@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.ensemble.page import MAX_LABELS, MAX_RATERS, _render
+from bayesfuse.ensemble.page import MAX_LABELS, MAX_RATERS, render
 from bayesfuse.ensemble.page_parts import Bar, Column, Rows
 from bayesfuse.results.contents import require_rows
 from bayesfuse.results.label_sets import SETS
@@ -23,7 +23,7 @@ def sets_as_page(answer: Any) -> str:
     source = answer.attrs.get("source", "")
     item, rater = answer.attrs.get("columns", ("item", "rater"))[:2]
     sets = answer.labels()
-    return _render(
+    return render(
         "sets.html",
         source=in_one_line(source) if source else "",
         stem=PurePath(source).name.partition(".")[0] or "table",
