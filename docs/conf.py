@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import matplotlib
 import bayesfuse
 
 matplotlib.use("Agg")
+# the gallery looks names of docstrings up where they were before they moved
+warnings.filterwarnings("ignore", r"bf\.\w+ has moved", FutureWarning)
 DOCS = Path(__file__).resolve().parent
 
 DESCRIPTION = (

@@ -93,6 +93,9 @@ class ItemTypes(LabelModel):
     σ ~ Gamma(2, 2), "population_scale". Slopes β and the scale s are as in
     :class:`bayesfuse.models.DawidSkene`. All these are drawn by slice sampling, labels summed out.
 
+    Answers of several classes (:meth:`bayesfuse.Responses.from_partial_answers`) and stated
+    probabilities are summed over hidden answers; such tables are sampled, not fitted by ``bf.fit``.
+
     ``bf.fit(model)`` is collapsed variational Bayes, in seconds: on twelve public crowds its labels
     are as good as those of sampling, but up to .1 worse in log-loss where few responses an item
     leave it in doubt. Its intervals are too narrow, the less so with ``sweeps=20``.

@@ -8,7 +8,7 @@ import numpy as np
 import pymc as pm
 
 import bayesfuse as bf
-from bayesfuse.data.label_sets import LabelSets
+from bayesfuse.data.label_sets import LabelSets, known_answers
 from bayesfuse.data.names import listed
 from bayesfuse.errors import require_count, require_kind
 from bayesfuse.observation.model import LabelModel
@@ -43,6 +43,10 @@ class LabelProfiles(LabelModel):
     profiles : int, default 10
         Largest number of profiles. Those that are not needed have shares near zero, because the
         prior of the shares is Dirichlet(1/profiles); if labels are independent, one remains.
+    gold : mapping or DataFrame, optional
+        Known sets: items mapped to sets, or to a mapping from some labels to whether they apply; or
+        a table with the columns item and label, whose cells are as those of the responses, or with
+        a column of 0 and 1 for labels.
     name : str, optional
         Prefix of the model's variables, as in PyMC.
 
@@ -66,10 +70,18 @@ class LabelProfiles(LabelModel):
     (4, 2, 2)
     """
 
-    def __init__(self, responses: LabelSets, *, profiles: int = N_PROFILES, name: str = "") -> None:
+    def __init__(
+        self,
+        responses: LabelSets,
+        *,
+        profiles: int = N_PROFILES,
+        gold: Any = None,
+        name: str = "",
+    ) -> None:
         label_sets = require_kind("responses", responses, LabelSets)
         require_count("profiles", profiles)
-        super().__init__(label_sets.questions, name=name)
+        known = None if gold is None else known_answers(label_sets, gold)
+        super().__init__(label_sets.questions, gold=known, name=name)
         self.label_sets = label_sets
         n_labels, n_raters = label_sets.n_labels, len(label_sets.raters)
         self.add_coords(

@@ -299,15 +299,15 @@ def _of_raters(
         words = (
             f"{alone}, so accuracy cannot be estimated: label probabilities follow from the "
             "prior. Collect responses of three raters to the same items, or give known labels "
-            "(gold=)."
+            "(gold=, --gold)."
         )
         call = "bf.fuse(responses, gold=gold)"
     elif len(visits.active) == 2 and few:
         call = "bf.models.DawidSkene(responses, populations=populations)"
         words = (
             f"With two {raters} the table shows how often they agree, not which is right where "
-            "they differ: that depends on the prior. Add a third rater, known labels (gold=), or "
-            f"items of several populations with different class shares ({call})."
+            "they differ: that depends on the prior. Add a third rater, known labels (gold=, "
+            f"--gold), or items of several populations with different class shares ({call})."
         )
     elif facts["parts"] > 1:
         words = _of_parts(table, visits)
@@ -328,7 +328,7 @@ def _of_raters(
         words = (
             f"All responses to an item agree (of {several:,} items with several), so the table "
             "does not show how often raters are wrong together, and labels look too certain: known "
-            "labels (gold=) would show it."
+            "labels (gold=, --gold) would show it."
         )
         call = "bf.fuse(responses, gold=gold)"
     if not words:

@@ -12,6 +12,7 @@ import scipy
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
+from bayesfuse.data.column_roles import ITEM, LABEL, RATER
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import first_rows
@@ -30,7 +31,14 @@ SEVERAL = 5  # raters that a sentence lists
 EXAMINED = 20_000  # responses that show how raters err, besides those to items with repeats
 
 
-def collapse_repeats(responses: Table, *, copies: bool = True) -> tuple[Responses, pd.DataFrame]:
+def collapse_repeats(
+    responses: Table,
+    *,
+    item: str = ITEM,
+    rater: str = RATER,
+    label: str = LABEL,
+    copies: bool = True,
+) -> tuple[Responses, pd.DataFrame]:
     r"""Keep one response of a rater to an item, unless the rater's repeats err independently.
 
     A rater who is asked again may repeat the first error, so repeats may be no evidence of the
@@ -46,6 +54,8 @@ def collapse_repeats(responses: Table, *, copies: bool = True) -> tuple[Response
     Parameters
     ----------
     responses : Responses, DataFrame or array
+    item, rater, label : str
+        Columns of a DataFrame, as in :func:`bayesfuse.fuse`.
     copies : bool, default True
         Whether raters with the same responses to the same items as another are left out. Of M
         raters, one who deviates from the majority of the others on d of n items is a copy with
@@ -83,7 +93,7 @@ def collapse_repeats(responses: Table, *, copies: bool = True) -> tuple[Response
     ([40, 40, 40], ['a'], [80])
     """
     require_flag("copies", copies)
-    table = read_table(responses)[0]
+    table = read_table(responses, item=item, rater=rater, label=label)[0]
     left_out: dict[int, list[Any]] = {}
     if copies and table.silent is None and table.stated is None:
         table, left_out = _without_copies(table)

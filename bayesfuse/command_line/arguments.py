@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from bayesfuse import __version__
-from bayesfuse.command_line import CommandError
+from bayesfuse.command_line import FORMATS, CommandError
 from bayesfuse.command_line.files import STDIN, resolve_files
 
 TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)")
@@ -34,7 +34,7 @@ OF_ONE_MODEL: dict[str, Any] = {
 }
 """Options of ``--model`` of any kind, and their defaults."""
 
-OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None}
+OF_SEVERAL: dict[str, Any] = {"report": None, "ask": None, "ask_file": None, "label_sets": None}
 """Options without ``--model``, and their defaults."""
 
 OF_TABLES = ("sequence", "position", "graph")
@@ -59,9 +59,6 @@ CALLS = """calls that most people need:
   bayesfuse fit wide.csv --wide --item task       one row per item, one column per rater
   bayesfuse fit table.csv --gold known.csv --ask 20    use known labels, choose the next"""
 
-FORMATS = ("label-studio", "prodigy", "doccano", "mturk", "inspect", "verdicts")
-"""Exports that are read by functions of ``bf.io``."""
-
 # Options and their help: --name METAVAR, --name {a,b,c} or a flag.
 
 TABLE = {
@@ -71,7 +68,8 @@ TABLE = {
     "--wide": "the table has one row per item and one column per rater (recognised, too, where no "
     "column is called rater or label, or alike)",
     f"--format {{{','.join(FORMATS)}}}": "the files are exports of this tool, or "
-    "judgments; --item and --label choose among their columns",
+    "verdicts of judges; --item and --label choose among their columns, of verdicts also --rater, "
+    "and --item question,system for items of several columns",
     "--no-header": "the first line holds responses, and columns are called 0, 1, 2, ...",
     "--ignore A,B,...": "columns of a wide table that are not raters",
     "--drop-empty": "leave out rows without a label",
@@ -91,13 +89,15 @@ KNOWN = {
 FIT = {
     "--costs FILE": "costs of labels: a row for every true class, named in the first column, and a "
     "column for every label and for reject; the labels are then those of least expected cost",
+    "--label-sets SEPARATOR": "items may have several labels, and this separates them in a cell, "
+    "such as ';' (a table may have a column of 0 and 1 for every label instead)",
     "--ask N": "choose N items at random to label next, for --gold",
     "--ask-file FILE.csv": "file of these items, with a column label to fill in (NAME-ask.csv)",
     "--by COLUMN": "print the shares of the classes, corrected for errors, by groups of items, and "
     "show them in the report: a column of the table of items or, without one, of the responses",
     "--time 2min": "maximum time, checks included: 90s, 2min or 1h (3min; with --model as long as "
     "it takes)",
-    "--draws N": "draws per chain (1000; without --model at most 350)",
+    "--draws N": "draws per chain (1000; without --model 250 or 350, fewer for large tables)",
     "--no-checks": "skip the posterior predictive checks",
     "--seed N": "the same seed gives the same draws",
     "--output FILE.nc": "file of the posterior",
@@ -139,6 +139,7 @@ KNOWN_OPTIONS = [known for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for known 
 ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"|True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
 MINUTES = re.compile(r"\bminutes=(\d+(?:\.\d+)?(?:e-\d+)?)")
 OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
+OTHERWISE |= {"judge": "rater", "verdict": "label"}
 """Options that have another name than the argument of Python."""
 
 
@@ -199,6 +200,7 @@ TYPES: dict[str, Callable[[str], Any]] = {
     "A,B,...": classes,
     "COLUMN": str,
     "CLASS": str,
+    "SEPARATOR": str,
     "FILE": path,
     "N": whole_number,
     "2min": minutes,
@@ -266,7 +268,7 @@ def _parser() -> argparse.ArgumentParser:
     _add(fit, FIT)
     _add(fit.add_argument_group("with --model"), OF_ANY_MODEL)
     fit.set_defaults(quiet=False)
-    doctor.set_defaults(by=None, **dict.fromkeys(OF_TABLES))
+    doctor.set_defaults(by=None, label_sets=None, **dict.fromkeys(OF_TABLES))
     demo = commands.add_parser(
         "demo",
         help="an example with included data",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayesfuse.command_line import CommandError
+from bayesfuse.command_line import FORMATS, CommandError
 from bayesfuse.command_line.console import write_stderr
 from bayesfuse.command_line.files import open_table
 from bayesfuse.data.arrays import MISSING, quoted, shown
@@ -56,6 +56,11 @@ def read_text_table(
         raise
     except Exception as error:  # every compression has its own errors
         reason = str(error) or type(error).__name__
+        if path.suffix == ".zip" and "ultiple files" in reason:
+            reason = (
+                "a zip file of a table holds one file; of an export, name the tool by --format "
+                f"({', '.join(FORMATS)})"
+            )
         raise CommandError(f"cannot read {path} as a table: {reason}") from error
 
 

@@ -20,8 +20,10 @@ from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options, parse
 from bayesfuse.command_line.console import Step, carry_out, write_stderr, write_stdout
 from bayesfuse.command_line.files import STDIN, STDOUT
+from bayesfuse.command_line.label_sets import write_sets
 from bayesfuse.command_line.outputs import (
     draw,
+    n_draws,
     report,
     write_asked,
     write_labels,
@@ -81,7 +83,8 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
                 show(f"{fill(tables.read, WIDTH)}\n")
                 if early:
                     show("Interrupted: fewer draws than asked, and no predictive checks.\n")
-                show(report(model, result, None if arguments.no_checks or early else schedule))
+                checked_until = None if arguments.no_checks or early else schedule
+                show(report(model, result, checked_until, tables.gold))
                 if costs is not None:
                     show(fill(cost_sentence(result, costs), WIDTH))
             if groups is not None:
@@ -91,6 +94,8 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
 
         picture = None if interruption.requested else arguments.picture
         labels = partial(write_labels, result, model, tables, costs)
+        if arguments.label_sets is not None:
+            labels = partial(write_sets, result, tables, arguments.label_sets)
         steps = [
             Step("labels", labels, arguments.labels, needed=True),
             Step("the report", print_report, None if arguments.quiet else STDOUT),
@@ -110,9 +115,9 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
         if written and not arguments.quiet:
             show(f"\nWritten: {', '.join(written)}")
     if model is not None and interruption.requested:
-        drawn = result["posterior"].sizes
+        n_chains = result["posterior"].sizes["chain"]
         write_stderr(
-            f"bayesfuse: interrupted; written: {drawn['chain']} chains of {drawn['draw']} draws"
+            f"bayesfuse: interrupted; written: {n_chains} chains of {n_draws(result)} draws"
         )
     early = interruption.requested or (model is None and result.attrs["interrupted"])
     return INTERRUPTED if early else 0
@@ -163,7 +168,7 @@ def _fit_one(
         if isinstance(before, bf.Fused):
             raise CommandError(
                 "--resume continues one model: an answer of several models ends with its fits. "
-                f"Got: {arguments.output}, of {', '.join(before.attrs['models'])}"
+                f"Got: {arguments.output}, of {'; '.join(before.attrs['models'])}"
             )
         chains, arguments.thin = before["posterior"].sizes["chain"], before.attrs["thin"]
         if arguments.chains != chains or arguments.thin > 1:
@@ -184,18 +189,30 @@ def _fit_one(
         options["log_likelihood"] = stored.log_likelihood
     result = _sample(model, interruption, schedule, before, draws, arguments, **options)
     result.attrs[REQUESTED] = requested
+    note = "" if interruption.requested else _note_on_time(result, requested, arguments)
     if arguments.thin is not None or stored.thin == 1:
-        return result, ""
+        return result, note
     share = result["posterior"].sizes["draw"] / -(-draws // stored.thin)
-    return result, (
+    return result, note + (
         f"\nOne draw in {stored.thin} was kept, so that the posterior takes about "
         f"{share * stored.size / 1e6:.0f} MB. --thin 1\nkeeps all of them."
     )
 
 
+def _note_on_time(result: xr.DataTree, requested: int, arguments: argparse.Namespace) -> str:
+    """Return in words that the time ended before all draws were made, and how to go on."""
+    if (present := n_draws(result)) >= requested:
+        return ""
+    go_on = "give more --time"
+    if result.attrs["sampler"] == "gibbs" and arguments.graph is None:
+        go_on += ", or continue with --resume"
+        go_on += "" if arguments.output else ", which needs --output FILE.nc"
+    return f"\nThe time ended after {present:,} of {requested:,} draws of each chain: {go_on}."
+
+
 def _draws_to_add(before: xr.DataTree, more: int | None) -> tuple[int, int]:
     """Return the draws of each chain to add to a result, and how many there should be then."""
-    present = before["posterior"].sizes["draw"] * before.attrs["thin"]
+    present = n_draws(before)
     if more is None:
         more = before.attrs.get(REQUESTED, DRAWS) - present
         more = more if more > 0 else DRAWS

@@ -154,9 +154,12 @@ def write_netcdf(result: xr.DataTree, path: Path) -> str:
 
 
 def report(
-    model: bf.build.LabelModel, result: xr.DataTree, schedule: Schedule | None = None
+    model: bf.build.LabelModel,
+    result: xr.DataTree,
+    schedule: Schedule | None = None,
+    gold: Any = None,
 ) -> str:
-    """Return parameters, raters, the least certain items and the convergence of a fit as text."""
+    """Return limits, parameters, raters, the least certain items and convergence as text."""
     sizes = require_draws(result, "A report").sizes
     settings = result.attrs
     probability = bf.label_probabilities(result, model)
@@ -166,10 +169,14 @@ def report(
     structure = Inputs(model.responses, sequences, graph)
     data = [repr(value) for value in (model.responses, sequences, graph) if value is not None]
     classes = bf.checks.collapse(result, model)
+    stored = f" (one in {settings['thin']} stored)" if settings.get("thin", 1) > 1 else ""
     text = (
-        f"{type(model).__name__}: {sizes['chain']} chains of {sizes['draw']:,} draws by "
+        f"{type(model).__name__}: {sizes['chain']} chains of {n_draws(result):,} draws{stored} by "
         f"{settings.get('sampler', settings.get('method'))}, start: {settings['start']}.\n"
         f"Estimates are posterior means with {coverage():.0%} intervals."
+    )
+    limits = (
+        [] if structure.has_order else bf.checks.identifiability(model.responses, gold).problems
     )
     findings = check_model(result, model, structure, SEED, schedule) if schedule else []
     checks = [bullet(sentence) for sentence in word(findings)]
@@ -178,6 +185,7 @@ def report(
     parts = [
         "\n".join(data),
         text,
+        "\n".join(["Remarks on this table:", *map(bullet, limits)]) if limits else "",
         _parameter_table(result),
         fill(classes.attrs["verdict"], WIDTH) if classes.attrs["collapsed"] else "",
         _group_table(result) if hasattr(model, "groups") else "",
@@ -187,6 +195,11 @@ def report(
         _convergence(model, result),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def n_draws(result: xr.DataTree) -> int:
+    """Return the draws of each chain, whether stored or thinned."""
+    return int(result["posterior"].sizes["draw"] * result.attrs.get("thin", 1))
 
 
 def _parameter_table(result: xr.DataTree) -> str:

@@ -34,6 +34,12 @@ from bayesfuse.data.layouts import naming_reader
 
 NOT_OF_EXPORTS = ("wide", "no_header", "ignore", "drop_empty", "sequence")
 
+COLUMNS_OF_EXPORTS: dict[str, dict[str, str]] = {
+    "inspect": {},
+    "verdicts": {ITEM: "item", RATER: "judge", LABEL: "verdict"},
+}
+"""Arguments of readers that choose columns, by option, where they are not the usual two."""
+
 WEIGHT = "weight"  # the column of weights in a table of edges
 
 
@@ -67,7 +73,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         raise CommandError(f"a column can be used once only. Got: {repeated[0]!r} for two options")
     if arguments.format is not None:
         rows, read = _read_export(arguments, roles)
-        columns = {ITEM: item}
+        columns = {} if "," in item else {ITEM: item}
     else:
         rows, read, columns = _read_rows(
             arguments, roles if arguments.items else roles + position_columns
@@ -81,8 +87,9 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     names = tables.as_integers(chain.from_iterable(mentioned))
 
     sequences, places = None, None
-    if listed is None:
-        items = sorted(set(names.values()))
+    if listed is None:  # in order of a wide table, as bf.Responses has them
+        items = list(dict.fromkeys(names.values()))
+        items = sorted(items) if RATER in columns else items
     elif in_sequence:
         sequences, places = _read_sequences(listed, names, item, *position_columns)
         items = sequences.items.tolist()
@@ -113,7 +120,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     groups = (
         _read_groups(arguments, responses, columns.get(ITEM)) if arguments.by is not None else None
     )
-    if arguments.no_header or columns[ITEM] == tables.UNNAMED:
+    if arguments.no_header or columns.get(ITEM) == tables.UNNAMED:
         columns = {}
     if in_sequence:
         columns |= {"sequence": arguments.sequence, "position": arguments.position}
@@ -212,8 +219,17 @@ def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.
             f"--{unused[0].replace('_', '-')} describes a table, and an export has a layout of its "
             f"own. Got: --format {arguments.format}"
         )
-    roles = [] if arguments.format in ("inspect", "verdicts") else [ITEM, LABEL]
-    chosen = {role: getattr(arguments, role) for role in roles if getattr(arguments, role) != role}
+    roles = COLUMNS_OF_EXPORTS.get(arguments.format, {ITEM: ITEM, LABEL: LABEL})
+    chosen: dict[str, Any] = {}
+    for role in (ITEM, RATER, LABEL):
+        if (name := getattr(arguments, role)) == role:
+            continue
+        if role not in roles:
+            raise CommandError(
+                f"--{role} is no column of these exports, which name it themselves. Got: --{role} "
+                f"{name} with --format {arguments.format}"
+            )
+        chosen[roles[role]] = name.split(",") if "," in name and role != LABEL else name
     reader = f"read_{arguments.format.replace('-', '_')}"
     table = getattr(bf.io, reader)([arguments.responses, *arguments.more], **chosen)
     responses = getattr(table, "responses", table)

@@ -222,8 +222,8 @@ def class_counts(table: Any) -> list[int]:
 
 
 REMEDY = (
-    "normalise=True (of bf.Responses.from_long, from_matrix and bf.fuse) makes each group one "
-    "class; classes= declares that they differ."
+    "Read each group as one class (normalise=True of bf.Responses.from_long, from_matrix and "
+    "bf.fuse), or declare that they differ (classes=)."
 )
 
 
@@ -239,7 +239,7 @@ def class_notes(table: Any) -> list[str]:
             return [*notes, f"{sentence}: every set counts as a class of its own."]
         notes.append(
             f"{sentence}, and sets in two orders count as different classes: "
-            f"{_first(table, reordered)}. bf.Responses.from_label_sets reads sets of labels."
+            f"{_first(table, reordered)} (bf.Responses.from_label_sets reads sets of labels)."
         )
     return notes
 

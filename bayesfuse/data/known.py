@@ -131,10 +131,16 @@ def read_populations(
         groups = _in_order(distinct, units, what, unit)
     values = as_array(groups)
     if values.ndim != 1 or len(values) != len(units):
+        hint, kind = "", f"{type(groups).__name__} of shape {np.shape(values)}"
+        if isinstance(groups, str):
+            column = quoted(groups)
+            hint = f"; for a column of your table, pass frame.groupby({unit!r})[{column}].first()"
+            kind = column
+        elif hasattr(groups, "free_RVs"):
+            kind = f"a model ({type(groups).__name__}), which results make needless here"
         raise ResponsesError(
             f"{what} is a mapping (a dict, a pandas Series) from {unit}s to {group}s, or has one "
-            f"entry for each of the {len(units)} {unit}s in their order. Got: "
-            f"{type(groups).__name__} of shape {np.shape(values)}."
+            f"entry for each of the {len(units)} {unit}s in their order{hint}. Got: {kind}."
         )
     if isinstance(values, pd.Categorical):
         values = as_array(values.to_numpy())

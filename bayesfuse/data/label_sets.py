@@ -35,6 +35,8 @@ class LabelSets:
     questions : bayesfuse.Responses
         Items are the questions, in the order item, label; raters are pairs of a rater and a label,
         in that order, because raters are good at some labels and bad at others.
+    separator : str or None
+        What separates labels in text, also of known labels.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class LabelSets:
     raters: NDArray[Any]
     labels: NDArray[Any]
     questions: Any
+    separator: str | None = None
 
     @property
     def n_labels(self) -> int:
@@ -189,32 +192,34 @@ def _read(
     item, items = encode(as_array(frame[sources[0]]), None, "item", sources[0])
     rater, raters = encode(as_array(frame[sources[1]]), None, "rater", sources[1])
     if column_of["label"]:
-        rows, label_names = _of_cells(as_array(frame[column_of["label"]]), separator, labels)
+        sets = [_labels_of(cell, separator) for cell in as_array(frame[column_of["label"]])]
+        rows, label_names = _of_sets(sets, labels)
     else:
         rows, label_names = _of_indicators(frame, [n for n in names if n not in sources], labels)
     yes, is_answered = _united(rows, item * len(raters) + rater)
     allowed = _labels_asked(raters, label_names, asked)
-    return _of_answers(kind, (items, raters, label_names), yes, is_answered, allowed)
+    table = _of_answers(kind, (items, raters, label_names), yes, is_answered, allowed)
+    return LabelSets(items, raters, label_names, table, separator)
 
 
 Rows = Sequence[Mapping[int, bool] | None]
 """Answers by label of every row of a table, None where the row has no response."""
 
 
-def _of_cells(cells: Any, separator: str | None, declared: Any) -> tuple[Rows, NDArray[Any]]:
-    """Return the answers of cells that hold sets of labels, and the names of the labels."""
-    sets: list[list[Any] | None] = []
-    for cell in cells:
-        if is_list_like(cell):
-            sets.append(list(cell))
-        elif cell is None or cell != cell:  # NaN
-            sets.append(None)
-        elif separator is None:
-            sets.append([cell])
-        else:
-            require_kind("separator", separator, str)
-            parts = [part.strip() for part in str(cell).split(separator)]
-            sets.append([part for part in parts if part])
+def _labels_of(cell: Any, separator: str | None) -> list[Any] | None:
+    """Return the labels in a cell, None if it is missing."""
+    if is_list_like(cell):
+        return list(cell)
+    if cell is None or cell != cell:  # NaN
+        return None
+    if separator is None:
+        return [cell]
+    require_kind("separator", separator, str)
+    return [part.strip() for part in str(cell).split(separator) if part.strip()]
+
+
+def _of_sets(sets: Sequence[list[Any] | None], declared: Any) -> tuple[Rows, NDArray[Any]]:
+    """Return the answers of sets of labels, and the names of the labels."""
     values = [label for labels in sets if labels for label in labels]
     distinct = sorted(set(values), key=str) if declared is None else list(declared)
     names = unique_names(distinct, "label")
@@ -267,8 +272,8 @@ def _of_answers(
     yes: Mapping[int, set[int]],
     answered: Mapping[int, set[int]],
     allowed: Sequence[set[int]],
-) -> LabelSets:
-    """Return sets of labels from the answers of every pair of item and rater."""
+) -> Any:
+    """Return the table of questions from the answers of every pair of item and rater."""
     items, raters, labels = names
     n_labels, n_sources = len(labels), len(raters) * len(labels)
     keys = []
@@ -281,8 +286,7 @@ def _of_answers(
         unique_names([f"{name}: {label}" for name in all_names for label in labels.tolist()], noun)
         for all_names, noun in ((items.tolist(), "question"), (raters.tolist(), "rater"))
     )
-    table = table_of(kind, np.array(keys, dtype=np.int64), questions, sources, CLASSES)
-    return LabelSets(items, raters, labels, table)
+    return table_of(kind, np.array(keys, dtype=np.int64), questions, sources, CLASSES)
 
 
 def _labels_asked(raters: NDArray[Any], labels: NDArray[Any], asked: Any) -> list[set[int]]:
@@ -303,3 +307,51 @@ def _labels_asked(raters: NDArray[Any], labels: NDArray[Any], asked: Any) -> lis
         {place[name] for name in asked[rater]} if rater in asked else everything
         for rater in raters.tolist()
     ]
+
+
+def known_answers(label_sets: LabelSets, gold: Any) -> dict[Any, str]:
+    """Return known answers to questions, by name, from known sets of items."""
+    item_of, label_of = (
+        {name: at for at, name in enumerate(names.tolist())}
+        for names in (label_sets.items, label_sets.labels)
+    )
+    names, answers = label_sets.questions.items, {}
+    for item, entry in _known_sets(label_sets, gold).items():
+        if isinstance(entry, Mapping):
+            known = dict(entry)
+        else:
+            labels = _labels_of(entry, label_sets.separator)
+            if labels is None:
+                continue
+            known = dict.fromkeys(label_of, False) | dict.fromkeys(labels, True)
+        if item not in item_of or (unknown := [name for name in known if name not in label_of]):
+            got = f"item {item!r}" if item not in item_of else f"label {unknown[0]!r}"
+            raise ResponsesError(
+                "Known sets are of items and labels of the table; labels= of from_label_sets adds "
+                f"labels. Got: {got}."
+            )
+        for label, is_set in known.items():
+            question = names[item_of[item] * label_sets.n_labels + label_of[label]]
+            answers[question] = str(CLASSES[int(bool(is_set))])
+    return answers
+
+
+def _known_sets(label_sets: LabelSets, gold: Any) -> Mapping[Any, Any]:
+    """Return known sets by item, of a table as a mapping."""
+    if isinstance(gold, Mapping | pd.Series):
+        return dict(gold.items())
+    names = column_names(gold)
+    item, label = (known_names(names or [], role) for role in ("item", "label"))
+    if not item:
+        raise ResponsesError(
+            "Known sets of labels (gold=) are a mapping from items to sets, or to a mapping from "
+            "labels to whether they apply, or a DataFrame with the columns item and label, or a "
+            f"column of 0 and 1 for every label. Got: {type(gold).__name__}."
+        )
+    items = as_array(gold[item[0]]).tolist()
+    if label:
+        return dict(zip(items, as_array(gold[label[0]]), strict=True))
+    columns = [name for name in label_sets.labels.tolist() if name in (names or [])]
+    rows, _ = _of_indicators(pd.DataFrame(gold), columns, None)
+    at = [{columns[number]: is_set for number, is_set in (row or {}).items()} for row in rows]
+    return dict(zip(items, at, strict=True))

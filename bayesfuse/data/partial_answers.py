@@ -37,7 +37,8 @@ class ReadsPartialAnswers:
 
         The probability of "A or B" is the sum of those of the answers A and B. So it is read as a
         statement (:meth:`from_probabilities`) that is even over the set, and takes the models of
-        statements: Dawid and Skene's, also in sequence and on graphs.
+        statements: Dawid and Skene's, also in sequence and on graphs, and item types. A rule that
+        excludes a class where it fires is a rater whose answers are "not A".
 
         Parameters
         ----------

@@ -157,8 +157,8 @@ def _frame_values(
         if odd := odd_column(parts, names, [*marks, abstain]):
             raise ResponsesError(
                 "Columns of a table with one row per item and one column per rater share their "
-                "labels. If one holds something else, drop it; if it names the items, give "
-                "item= of bf.fuse or make it the index (set_index); if each row is one "
+                "labels. If one holds something else, drop it (--ignore); if it names the items, "
+                "give item= of bf.fuse or make it the index (set_index); if each row is one "
                 "response, name the columns by item=, rater= and label= (of bf.fuse or "
                 "bf.Responses.from_long); classes= of from_matrix declares labels of one rater "
                 f"alone. Got: {odd}, among columns {shown(names)}."

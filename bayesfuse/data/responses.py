@@ -21,6 +21,7 @@ from bayesfuse.data.names import smallest_integer
 from bayesfuse.data.partial_answers import ReadsPartialAnswers
 from bayesfuse.data.partitions import ReadsPartitions
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
+from bayesfuse.data.scores import ReadsScores
 from bayesfuse.data.silence import ByItem, Silence, rows_of
 from bayesfuse.data.statements import KnowsStatements, Statements, table_of
 from bayesfuse.data.vote_counts import ReadsVotes
@@ -31,7 +32,13 @@ __all__ = ["Responses"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Responses(
-    ByItem, KnowsStatements, ReadsPartitions, ReadsLabelSets, ReadsVotes, ReadsPartialAnswers
+    ByItem,
+    KnowsStatements,
+    ReadsPartitions,
+    ReadsLabelSets,
+    ReadsVotes,
+    ReadsPartialAnswers,
+    ReadsScores,
 ):
     """Responses of imperfect raters to items, with the user's names.
 

@@ -42,6 +42,12 @@ class Statements(ByItem):
         start, row = rows_of(self.start, items)
         return Statements(start, self.rater[row], self.probability[row])
 
+    @property
+    def are_sets(self) -> bool:
+        """Whether all are even over some classes, as partial answers are."""
+        top = self.probability.max(axis=1, keepdims=True)
+        return bool(((self.probability == 0.0) | np.isclose(self.probability, top)).all())
+
     def votes(self) -> Array:
         """Add up the statements on every item, shape (items, classes)."""
         total = np.zeros((len(self.start) - 1, self.probability.shape[1]))

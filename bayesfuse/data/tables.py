@@ -46,6 +46,9 @@ from bayesfuse.errors.messages import brief
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 MAX_NAMED = 5  # raters whose names a description lists
 DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
+MAX_NUMBERS, LOW_AGREEMENT = 20, 0.2
+"""More numbers than these as classes, with less agreement, are scores."""
+
 MIN_RESPONSES = 20  # of a table in which most labels occur once only if they are free text
 
 type Table = Responses | pd.DataFrame | NDArray[Any] | str | PathLike[str]
@@ -317,9 +320,16 @@ def require_few_classes(table: Responses) -> None:
     alone = int((np.bincount(table.label) == 1).sum())
     if table.n_responses >= MIN_RESPONSES and 2 * alone > table.n_responses:
         raise ResponsesError(
-            "Labels must be few classes, shared by responses: round measurements or cut them into "
-            "classes (pd.cut), and read counts of votes by bf.Responses.from_votes. Got: "
+            "Labels must be few classes, shared by responses: bf.Responses.from_scores cuts scores "
+            "on a scale into classes, and bf.Responses.from_votes reads counts of votes. Got: "
             f"{alone:,} labels of one response among {table.n_responses:,}."
+        )
+    may_be_scores = table.classes.dtype.kind in "iuf" and table.n_classes > MAX_NUMBERS
+    if may_be_scores and table.agreement() < LOW_AGREEMENT:
+        raise ResponsesError(
+            "Scores on a scale are read as ordered classes by bf.Responses.from_scores, because "
+            "hardly any are equal; numbers that are codes of classes become text. Got: "
+            f"{table.n_classes:,} numbers, {table.agreement():.0%} of the pairs on an item equal."
         )
 
 

@@ -55,6 +55,12 @@ def next_items(
         ``item``, its most probable label as ``guess``, and ``error``, the probability that it is
         wrong.
 
+    Notes
+    -----
+    Items in sequence are chosen from all sequences, since the known labels of a few whole ones
+    improve the labels of the others little. The sequences with the most errors are those of the
+    largest sum of ``error`` in :func:`rank_items`: the guide to sequences has the call.
+
     Examples
     --------
     >>> import bayesfuse as bf

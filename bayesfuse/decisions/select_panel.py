@@ -52,8 +52,9 @@ def select_panel(
     Nothing is fitted again: a smaller panel labels items by its votes, weighted by the
     log-likelihoods of the raters' confusion matrices, divided by one plus the sum of a rater's
     positive correlations (two copies count as one), and is scored by the posterior. So ``wrong`` of
-    all raters may differ from ``expected``, of the labels of the result itself. Raters are removed
-    greedily, by errors per cost saved. With 30 known labels or more that predictions leave out
+    all raters may differ from ``expected``, and ``known_wrong`` from the errors on known items in
+    ``fused.overview()``: these are of the labels of the result itself. Raters are removed greedily,
+    by errors per cost saved. With 30 known labels or more that predictions leave out
     (``bf.fuse(gold=…)``), they are removed by the log-loss on these, and a rater is dropped only if
     that is lower by more than a standard error without: all judges together are mostly better
     calibrated than the best few [1]_.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from bayesfuse.checks import prior_dependence
 from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
@@ -32,7 +33,7 @@ def advise(inputs: Inputs, evidence: Evidence, responses_advice: list[Advice]) -
     if not inputs.has_order and inputs.user_groups is None and tags:
         steps.append(advice("order", other_arguments=also))
     for step in table_advice(responses, inputs.n_known):
-        if step not in inputs.limits:
+        if step not in inputs.limits and step.kind != "repeats":  # which limits count
             steps.append(step)
     may_be_grades = inputs.ordered is None and responses.ordered
     if may_be_grades and GRADED in candidates(replace(inputs, ordered=True), evidence):
@@ -92,14 +93,18 @@ def about_raters(doubtful: DoubtfulRaters | None) -> list[Advice]:
         return []
     steps = []
     if len(doubtful.worse):
-        steps.append(advice("confused raters", raters=listed(doubtful.worse)))
+        steps.append(advice("confused raters", raters=_named(doubtful.worse)))
     if len(doubtful.guessing):
         few = 2 * len(doubtful.guessing) <= doubtful.n_judged
         remedy = "Do without" if few else "Check the instructions of"
-        raters = listed(doubtful.guessing)
-        values = {"remedy": remedy, "raters": raters, "responses": MIN_RESPONSES}
-        steps.append(advice("guessing raters", **values))
+        values = {"raters": _named(doubtful.guessing), "responses": MIN_RESPONSES}
+        steps.append(advice("guessing raters", remedy=remedy, **values))
     return steps
+
+
+def _named(raters: Any) -> str:
+    """Return one rater or several with their names."""
+    return f"{'rater' if len(raters) == 1 else 'raters'} {listed(raters)}"
 
 
 def of_prior(inputs: Inputs) -> list[Advice]:
@@ -129,4 +134,5 @@ def warn_of_votes(fits: Fits, minutes: float) -> Advice:
         f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
         QuickAnswerWarning,
     )
-    return advice("vote shares", remedy=remedy)
+    in_both = remedy.replace("minutes=", "time (minutes=, --time)")
+    return advice("vote shares", remedy=in_both)

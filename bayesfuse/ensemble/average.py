@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.errors import ModelError
+from bayesfuse.errors import ModelError, NewRatersWarning
 from bayesfuse.models import WeightedVotes
 from bayesfuse.results.averaging import average
 from bayesfuse.results.compatibility import fitted_by
@@ -79,7 +79,7 @@ def predicted(
         raise ModelError(
             "New items are predicted by the models of an answer: fused.to_netcdf(path) saves them, "
             "the command line up to 200 MB, and vote shares have none (give more minutes=). Got: "
-            f"an answer by {', '.join(weights)} without models."
+            f"an answer by {'; '.join(weights)} without models."
         )
     responses = with_classes(responses, responses_of(fused).classes)
     tree = average_predictions(results, responses, weights, draws=draws, **places)
@@ -109,7 +109,7 @@ def average_predictions(
     needed = {argument for arguments in needs.values() for argument in arguments}
     predictions = {}
     with warnings.catch_warnings():  # the warning is given once, of the answer
-        warnings.filterwarnings("ignore", "No rater of the new responses", UserWarning)
+        warnings.simplefilter("ignore", NewRatersWarning)
         for name, result in results.items():
             arguments = {
                 argument: at

@@ -138,7 +138,7 @@ def sides(inputs: Inputs, evidence: Evidence) -> list[Side]:
         return _of_sequences(inputs, evidence)
     if inputs.graph is not None:
         return _of_graph(inputs, evidence)
-    if are_labelling_functions(responses):
+    if are_labelling_functions(responses) and not inputs.has_partial_answers:
         every_class_has_votes = np.bincount(responses.label, minlength=responses.n_classes).all()
         # vote shares have no evidence on a class for which no rule votes
         rules = RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)
@@ -186,6 +186,8 @@ def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Side]:
 def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
     """Return models of items without order, whose sources are people or classifiers."""
     are_estimated = bool(evidence.groups) or isinstance(inputs.groups, str)
+    if inputs.has_partial_answers:
+        return _of_partial_answers(inputs, evidence)
     if not inputs.has_only_labels:
         return [Side(1.0, [OTHERS] if inputs.groups is None else [GROUPS])]
     independent = [UNPOOLED]
@@ -212,6 +214,14 @@ def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
         Side((1.0 - grouped) * (1.0 - alone.independence), dependent),
     ]
     return [side for side in weighed if side.weight >= LEAST_WEIGHT]
+
+
+def _of_partial_answers(inputs: Inputs, evidence: Evidence) -> list[Side]:
+    """Return models of answers of several classes; their item types have no variational fit."""
+    sampled = [replace(candidate, settings=None) for candidate in ITEMS[:3]]
+    share = evidence.independence
+    both = [Side(share, [UNPOOLED]), Side(1.0 - share, sampled)]
+    return [side for side in both if side.weight >= LEAST_WEIGHT]
 
 
 def strong(inputs: Inputs) -> list[Candidate]:

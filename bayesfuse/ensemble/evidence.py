@@ -81,6 +81,10 @@ class Evidence:
 def examine(inputs: Inputs) -> Evidence:
     """Return the evidence of a table of labels; none of labelling functions, which are sparse."""
     responses = inputs.responses
+    if inputs.has_partial_answers:
+        evidence = measure_dependence(responses.without_statements(), inputs.gold, 0)
+        # no model has groups of raters and partial answers
+        return replace(evidence.ungrouped or evidence, groups={}, grouped=0.0, start=None)
     if not inputs.has_only_labels:
         return Evidence()
     if inputs.graph is None and are_labelling_functions(responses):

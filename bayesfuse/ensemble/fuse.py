@@ -54,7 +54,8 @@ def fuse(
         ``worker`` or ``answer``, has one row per response. Any other table has one row per item
         (named by the column ``item``, else the index) and one column per rater; missing are NaN,
         None, "", "NA", "skip", "ignore" and, among numbers, −1. Or several labels an item, of
-        :meth:`bayesfuse.Responses.from_label_sets`, without any of the other inputs.
+        :meth:`bayesfuse.Responses.from_label_sets`, with known sets (``gold``, as in
+        :class:`bayesfuse.models.LabelProfiles`) and none of the other inputs.
     item, rater, label : str
         Columns of the DataFrame, as in :meth:`bayesfuse.Responses.from_long`.
     missing : {"error", "drop"}, default "error"
@@ -63,7 +64,8 @@ def fuse(
         The positive one of two classes, and whether spellings of a class are one, as in
         :meth:`bayesfuse.Responses.from_long`. Known labels then may be spelt in any way.
     sequences, graph : Sequences, Graph, optional
-        Items are in sequence, such as words, or have neighbours, such as pixels.
+        Items are in sequence, such as words, or have neighbours, such as pixels. Those without
+        responses are labelled, too.
     groups, covariates : optional
         ``groups``: raters that share a source, as in :class:`bayesfuse.models.LatentGroup`;
         ``covariates``: item features, as in :class:`bayesfuse.models.ItemTypes`.
@@ -79,9 +81,9 @@ def fuse(
         be codes.
     minutes : float, default 3
         Maximum time, checks included; those for which no time is left are named in the answer.
-        Label sets, of which one model is fitted, take as long as their draws.
     draws : int, optional
-        Maximum number of draws of each of four chains per model. Default 250 or 350.
+        Number of draws of each of four chains per model, as far as the time allows. Default 250 or
+        350, fewer for large tables; models that are not sampled have at most 250 in all.
     checks : bool, default True
     random_seed : int, Generator, optional
         The same seed gives the same answer, unless time runs out.
@@ -92,8 +94,7 @@ def fuse(
     -------
     Fused
         After an interruption, the average of the complete fits. For label sets, ``labels()`` gives
-        sets with the probability of each label and of the whole set; their one model takes seconds
-        and ignores ``minutes``.
+        sets with the probability of each label and of the whole set.
 
     Raises
     ------
@@ -120,14 +121,17 @@ def fuse(
     """
     require_flag("progressbar", progressbar)
     require_flag("checks", checks)
-    schedule = Schedule(require_positive("minutes", minutes), checks)
     if draws is not None:
         require_count("draws", draws)
+    schedule = Schedule(require_positive("minutes", minutes), checks, draws or 0)
     if isinstance(responses, LabelSets):
-        inputs_of_tables = {"sequences": sequences, "graph": graph, "groups": groups, "gold": gold}
+        inputs_of_tables = {"sequences": sequences, "graph": graph, "groups": groups}
         inputs_of_tables |= {"covariates": covariates, "positive": positive, "ordered": ordered}
+        inputs_of_tables["gold_error"] = gold_error or None
         others = {name: value for name, value in inputs_of_tables.items() if value is not None}
-        return fuse_sets(responses, others, draws, random_seed, progressbar)
+        with Interruption() as interruption, Progress(progressbar) as progress:
+            session = Session(schedule, seed_as_number(random_seed), progress, interruption)
+            return fuse_sets(responses, gold, others, draws, session)
     columns: dict[str, Any] = {"item": item, "rater": rater, "label": label, "missing": missing}
     columns |= {"positive": positive, "normalise": normalise}
     structure: dict[str, Any] = {"sequences": sequences, "graph": graph}

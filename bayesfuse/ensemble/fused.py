@@ -177,12 +177,7 @@ class Fused(xr.DataTree):
             Groups of unknown items, or none for some item.
         """
         self._text("code")
-        path = Path(path)
-        if path.suffix.lower() not in (".html", ".htm"):
-            raise ModelError(
-                "The report is a page: its name ends in .html, and a browser prints it as PDF. "
-                f"Got: {str(path)!r}."
-            )
+        path = page_path(path)
         path.write_text(as_page(self, by), encoding="utf-8")
         return path
 
@@ -193,6 +188,17 @@ class Fused(xr.DataTree):
                 f"none. Got: attributes {sorted(map(str, self.attrs))}."
             )
         return str(self.attrs[name])
+
+
+def page_path(path: str | Path) -> Path:
+    """Return the path of a page, or raise ModelError if it is of another kind of file."""
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ModelError(
+            "The report is a page: its name ends in .html, and a browser prints it as PDF. "
+            f"Got: {str(path)!r}."
+        )
+    return path
 
 
 def cost_sentence(answer: xr.DataTree, costs: Any) -> str:
@@ -220,7 +226,7 @@ def as_text(answer: xr.DataTree) -> str:
 def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     """Return the sections that are not empty, by title."""
     sections: dict[str, Any] = {
-        "Limits of this table": answer.attrs.get("limits", "").splitlines(),
+        "Remarks on this table": answer.attrs.get("limits", "").splitlines(),
         "Items with the least certain labels": least_certain(answered(answer)),
         "Raters": best_and_worst(answer),
         "Known labels": answer.attrs.get("known", "").splitlines(),

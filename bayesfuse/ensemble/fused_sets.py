@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
 
@@ -10,17 +11,27 @@ import numpy as np
 import pandas as pd
 
 from bayesfuse.data.describing import as_columns, in_one_line
-from bayesfuse.data.label_sets import LabelSets
+from bayesfuse.data.label_sets import LabelSets, known_answers
+from bayesfuse.ensemble.candidates import Selection, Side
 from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
-from bayesfuse.ensemble.fits import seed_as_number
-from bayesfuse.ensemble.fused import WIDTH, Fused, bullet
+from bayesfuse.ensemble.evidence import Evidence
+from bayesfuse.ensemble.fits import Fits, Session, run
+from bayesfuse.ensemble.fused import WIDTH, Fused, bullet, page_path
+from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.members import KNOWN, Candidate
 from bayesfuse.ensemble.narrative import SURE, word
+from bayesfuse.ensemble.sets_page import sets_as_page
 from bayesfuse.errors import ModelError
-from bayesfuse.inference.sample import sample
-from bayesfuse.models import LabelProfiles
 from bayesfuse.results.label_sets import SETS, summarize_sets, table_of_raters, table_of_sets
 
-DRAWS = 250  # of each of four chains
+PROFILES = Candidate(
+    "label profiles",
+    "LabelProfiles",
+    "labels of an item occur together, and raters differ from label to label",
+    KNOWN,
+    sweeps=(250, 200),
+    start="majority",
+)
 SHOWN = 5  # rows of the tables in the text
 
 
@@ -37,10 +48,11 @@ class FusedSets(Fused):
         """Return a table of the most probable labels of every item.
 
         ``labels`` are those that are more probable than not, ``probability`` that this is the whole
-        set, and ``probability[label]`` that the item has this label.
+        set, and ``probability[label]`` that the item has this label. With ``costs``, a mapping of
+        labels to what it costs to miss them and to set them wrongly, labels are those of the least
+        expected ``cost``.
         """
-        _refuse_costs(costs)
-        return table_of_sets(self[SETS].dataset)
+        return table_of_sets(self, costs)
 
     def probabilities(self) -> pd.DataFrame:
         """Return label probabilities as a DataFrame, items in the index, labels in the columns."""
@@ -68,8 +80,11 @@ class FusedSets(Fused):
 
     def overview(self, costs: Any = None) -> str:
         """Return the answer as text: labels, raters and checks."""
-        _refuse_costs(costs)
-        sets = self.labels().sort_values("probability", kind="stable").head(SHOWN)
+        sets = self.labels(costs)
+        cost = (
+            "" if costs is None else f"The expected cost of the sets is {sets['cost'].sum():.4g}."
+        )
+        sets = sets.sort_values("probability", kind="stable").head(SHOWN)
         rows = [
             [in_one_line(str(item)), in_one_line(", ".join(map(str, labels)) or "none"), f"{p:.2f}"]
             for item, labels, p in zip(
@@ -84,6 +99,7 @@ class FusedSets(Fused):
             for row in raters.itertuples()
         ]
         parts = [
+            cost,
             fill(self.headline, WIDTH),
             "Items with the least certain sets:",
             as_columns(["item", "labels", "probability"], rows),
@@ -95,63 +111,66 @@ class FusedSets(Fused):
     def _repr_html_(self) -> str:
         return f"<pre>{self.overview()}</pre>"
 
-    def report(self, path: Any, by: Any = None) -> Any:
-        """Raise ModelError: label sets have no page yet, but text."""
-        raise ModelError(
-            "Answers on label sets have no page: fused.overview() is their text, and "
-            f"fused.labels().to_csv(path) their table. Got: {str(path)!r}."
-        )
-
-
-def _refuse_costs(costs: Any) -> None:
-    if costs is not None:
-        raise ModelError(
-            "Costs are of the labels of items that have one: bf.decisions.best_labels takes those "
-            'of the answers "no" and "yes" to every question. Got: costs= of label sets.'
-        )
+    def report(self, path: str | Path, by: Any = None) -> Path:
+        """Write the answer as one HTML page: shares of labels, sets, raters, and all as CSV."""
+        if by is not None:
+            raise ModelError(
+                "Shares by group are of items with one label: group the rows of "
+                f"fused.probabilities() by pandas. Got: by of type {type(by).__name__}."
+            )
+        path = page_path(path)
+        path.write_text(sets_as_page(self), encoding="utf-8")
+        return path
 
 
 def fuse_sets(
     label_sets: LabelSets,
+    gold: Any,
     others: Mapping[str, Any],
     draws: int | None,
-    random_seed: Any,
-    progressbar: bool,
+    session: Session,
 ) -> FusedSets:
     """Return the answer of :func:`bayesfuse.fuse` for label sets; ``others`` must be empty."""
     if others:
         raise ModelError(
-            "Label sets are fused as they are, because no model of this package joins them with "
-            f"other structure. Got: label sets and {', '.join(f'{name}=' for name in others)}."
+            "Label sets are fused with known sets (gold=) and nothing else, because no model of "
+            "this package joins them with other structure. Got: label sets and "
+            f"{', '.join(f'{name}=' for name in others)}."
         )
-    seed, n_draws = seed_as_number(random_seed), min(draws or DRAWS, DRAWS)
-    model = LabelProfiles(label_sets)
-    result = sample(
-        model,
-        n_draws,
-        start="majority",
-        random_seed=seed,
-        progressbar=progressbar,
-        quiet=True,
-    )
+    if gold is not None:
+        known_answers(label_sets, gold)  # refused before the fit, which ends with other refusals
+    # the table of a candidate that no other code reads
+    inputs = Inputs(label_sets, gold=gold)  # type: ignore[arg-type]
+    candidate = PROFILES.within(draws, label_sets.questions.n_responses)
+    selection = Selection(inputs, [Side(1.0, [candidate])])
+    fits = run(selection, Fits(inputs, []), Evidence(), session)
+    if not fits.complete:
+        raise ModelError(
+            "The model of label sets needs more time, at least some seconds: give more minutes=. "
+            f"Got: {session.schedule.seconds:g} s ({fits.tried[0].outcome})."
+        )
+    (fit,) = fits.complete
+    result = fit.result
     groups: dict[str, Any] = {name: group.dataset for name, group in result.children.items()}
     groups[SETS] = summarize_sets(result, label_sets.items, label_sets.labels)
     fused = FusedSets.from_dict(groups)
     checks = word(chain_findings(*label_precision(result)))
     masi = label_sets.masi()
     agreement = "" if np.isnan(masi) else f" Raters agree on sets by {masi:.2f} (MASI)."
+    size = fit.size
+    lengths = "" if size is None else f"draws={size.draws}, tune={size.tune}, "
     fused.attrs = result.attrs | {
-        "models": ["label profiles"],
+        "models": [fit.name],
         "weights": [1.0],
-        "random_seed": seed,
+        "random_seed": session.seed,
         "headline": _headline(fused, label_sets) + agreement,
         "checks": "\n".join(checks),
         "advice": "",
         "advice_calls": "",
         "code": (
-            "# label_sets = bf.Responses.from_label_sets(frame, …)\n"
-            "model = bf.models.LabelProfiles(label_sets)\n"
-            f"result = bf.sample(model, {n_draws}, start='majority', random_seed={seed})"
+            "# responses = bf.Responses.from_label_sets(frame, …)\n"
+            f"model = bf.models.{candidate.code(inputs)}\n"
+            f"result = bf.sample(model, {lengths}start={fit.start}, random_seed={session.seed})"
         ),
     }
     return fused

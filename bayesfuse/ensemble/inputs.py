@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.checks import identifiability
+from bayesfuse.checks.advice import on_repeats
 from bayesfuse.checks.repeats import collapse_repeats, in_words
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.graph import Graph, as_graph
 from bayesfuse.data.known import gold_labels, read_covariates
-from bayesfuse.data.names import listed
+from bayesfuse.data.names import listed, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.silence import are_labelling_functions
@@ -65,6 +66,14 @@ class Inputs:
     def has_only_labels(self) -> bool:
         """Whether the table has labels only: neither silence nor stated probabilities."""
         return self.responses.silent is None and self.responses.stated is None
+
+    @property
+    def has_partial_answers(self) -> bool:
+        """Whether the table has labels and answers of several classes, and no other structure."""
+        responses = self.responses
+        if responses.stated is None or responses.silent is not None or not responses.n_responses:
+            return False
+        return not self.has_order and self.groups is None and responses.stated.are_sets
 
     @property
     def has_order(self) -> bool:
@@ -123,6 +132,8 @@ def read(
             "categorical, or bf.Responses with classes= from the lowest to the highest. Got: "
             f"classes {responses.classes.tolist()}."
         )
+    responses, code_of_items = _with_items_of_structure(responses, structure)
+    calls += code_of_items
     gold = read_gold(gold, responses, columns["item"], columns["label"])
     if gold is not None:
         gold_labels(responses, gold)  # before repeated names of a Series are lost
@@ -132,8 +143,9 @@ def read(
     copies = not has_groups and not are_labelling_functions(responses)
     repeated: list[str] = []
     if not responses.is_of_votes:  # voters may be as many as votes
+        repeated += on_repeats(responses)
         responses, repeats = collapse_repeats(responses, copies=copies)
-        repeated = in_words(repeats)
+        repeated += in_words(repeats)
         if len(repeats):
             call = f"bf.checks.collapse_repeats(responses, copies={copies})"
             calls += f"\nresponses, repeats = {call}"
@@ -143,9 +155,35 @@ def read(
     inputs = _with_checked_structure(inputs)
     limits: list[str] = []
     if not inputs.has_order and not responses.is_of_votes:
-        limits += identifiability(responses, gold, inputs.user_groups).problems
+        problems = identifiability(responses, gold, inputs.user_groups).problems
+        limits += [problem for problem in problems if problem.kind != "repeats"]
     inputs = replace(mend_tags(inputs), limits=[*limits, *repeated])
     return hold_out_gold(inputs, require_number("gold_error", gold_error, most=0.5))
+
+
+def _with_items_of_structure(
+    responses: Responses, structure: Mapping[str, Any]
+) -> tuple[Responses, str]:
+    """Return the table with items of sequences or a graph that have no responses, and the code."""
+    has_more = responses.silent is not None or responses.stated is not None
+    if has_more or not responses.is_unweighted:
+        return responses, ""
+    for name in ("sequences", "graph"):
+        if (units := structure[name]) is None:
+            continue
+        items: Any = (units if name == "sequences" else as_graph(units)).items
+        is_new = places(items, responses.items) < 0
+        if not is_new.any() or (places(responses.items, items) < 0).any():
+            continue
+        names: dict[str, Any] = {"raters": responses.raters, "classes": responses.classes}
+        names |= {"items": items, "ordered": responses.ordered}
+        table = Responses.from_long(responses.to_frame(), **names)
+        code = (
+            f"\nresponses = bf.Responses.from_long(\n    responses.to_frame(), items={name}.items, "
+            "raters=responses.raters,\n    classes=responses.classes, ordered=responses.ordered,\n)"
+        )
+        return replace(table, normalised=responses.normalised), code
+    return responses, ""
 
 
 def _with_checked_structure(inputs: Inputs) -> Inputs:
@@ -169,7 +207,11 @@ def _with_checked_structure(inputs: Inputs) -> Inputs:
             "because no model of this package has labels of two structures. Got: "
             f"{' and '.join(sorted(present))}."
         )
-    return inputs if inputs.graph is None else replace(inputs, graph=as_graph(inputs.graph))
+    inputs = inputs if inputs.graph is None else replace(inputs, graph=as_graph(inputs.graph))
+    for units in (inputs.sequences, inputs.graph):
+        if units is not None:
+            units.places(inputs.responses)  # raises
+    return inputs
 
 
 def mend_tags(inputs: Inputs) -> Inputs:

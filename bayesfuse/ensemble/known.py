@@ -146,6 +146,8 @@ def _held_out_loss(result: xr.DataTree, before: Array) -> list[Finding]:
         "models_alone": -before.mean(),
         "difference": -gain.mean(),
         "error": gain.std(ddof=1) / np.sqrt(len(before)),
+        "likely": np.exp(after.mean()),  # geometric means
+        "alone": np.exp(before.mean()),
     }
     return [Finding("held-out loss", values)]
 

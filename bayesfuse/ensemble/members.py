@@ -48,7 +48,7 @@ class Candidate:
     draft: bool = False
 
     def within(self, draws: int | None, n_responses: int) -> Candidate:
-        """Return the same with at most so many draws of each of four chains, or in all."""
+        """Return the same with this number of draws of each of four chains, or fewer in all."""
         most, tune = self.sweeps
         if self.least_draws is not None:
             most = draws_of_large(CHAINS * most, self.least_draws, n_responses) // CHAINS
@@ -56,7 +56,7 @@ class Candidate:
         if settings is not None:
             of_table = draws_of_large(settings["draws"], TYPE_DRAWS[1], n_responses)
             settings = {**settings, "draws": min(CHAINS * (draws or most), of_table)}
-        return replace(self, sweeps=(min(draws or most, most), tune), settings=settings)
+        return replace(self, sweeps=(draws or most, tune), settings=settings)
 
     @property
     def tabulates(self) -> bool:

@@ -67,17 +67,22 @@ SENTENCES = {
     "mended tags": "Known tags that continue a span that has not begun were read as its beginning "
     "({count:,}): item {tags}.",
     # of known labels
-    "right on gold": "{known:,} known labels of items with responses: the models alone have "
-    "{right:,} of them right.",
-    "held-out loss": "Log-loss on a known item that is left out: {loss:.2f} with the other known "
-    "labels, {models_alone:.2f} without (difference {difference:+.2f} ± {error:.2f}).",
-    "no correction": "The probability that the models need no correction is {none:.2f}.",
-    "correction": "The probability that the models need no correction is {none:.2f}; else their "
-    "log-odds are multiplied by {trust:.2f} ({low:.2f}–{high:.2f}).",
-    "rater weights": "The known labels raise the weight of {higher} and lower that of {lower}.",
+    "right on gold": "Of the known labels of items with responses ({known:,}), the models have "
+    "{right:,} right without using them.",
+    "held-out loss": "To the true class of a known item whose own label is left out, the answer "
+    "gives a probability of {likely:.0%} on average with the other known labels and {alone:.0%} "
+    "without (log-loss {loss:.2f} and {models_alone:.2f}; difference {difference:+.2f} ± "
+    "{error:.2f}).",
+    "no correction": "The probability that the models are as certain as they should be is "
+    "{none:.2f}.",
+    "correction": "The probability that the models are as certain as they should be is {none:.2f}; "
+    "else their log-odds are multiplied by {trust:.2f} ({low:.2f}–{high:.2f}), below 1 if they are "
+    "too certain.",
+    "rater weights": "The known labels raise the weight of raters {higher}, and lower that of "
+    "raters {lower}.",
     "selected gold": "Known items look chosen, not random: the models are {how} of them than of "
     "the others ({known:.2f} and {others:.2f}). Expected errors hold for items like the known "
-    "ones; bf.class_shares(chosen=…) takes those that are not typical.",
+    "ones (bf.class_shares(chosen=…) takes those that are not typical).",
     "more gold": "After {numbers} more known labels, {random} are expected to be wrong if items "
     "are chosen at random, {uncertain} if the least certain are. Better estimates of the raters "
     "reduce errors further.",
@@ -102,18 +107,18 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "",
     ),
     "grades": (
-        "If the classes are grades, pass ordered=True (--ordered), which adds a model of grades: "
-        "their numbers might be codes.",
+        "If the classes are grades, state so (ordered=True, --ordered), which adds a model of "
+        "grades: their numbers might be codes.",
         "bf.fuse(responses, ordered=True{other_arguments})",
     ),
     "no gold": ("No label is known, so it is uncertain whether the majority is right.", ""),
     "some gold": (
-        "{known:,} labels are known; more of them improve the weights of raters and models.",
+        "Known labels so far: {known:,}. More of them improve the weights of raters and models.",
         "",
     ),
     "gold": (
         "{reason} Label {number} randomly chosen items yourself (bf.decisions.next_items, --ask), "
-        "and pass them as gold= (--gold).",
+        "and fit again with these known labels (gold=, --gold).",
         "bf.decisions.next_items(fused, {missing})",
     ),
     "gold in sequences": (
@@ -123,30 +128,30 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "bf.decisions.next_items(fused, {missing})",
     ),
     "gold of patterns": (
-        "{reason} Known labels belong to single items: responses.expand() gives every item of a "
-        "pattern a row.",
+        "{reason} Known labels belong to single items, so every item of a pattern needs a row of "
+        "its own (responses.expand()).",
         "responses.expand()",
     ),
     "one more response": (
-        "If you can ask for more responses: bf.decisions.value_of_response(fused) lists the items "
-        "where one more corrects most, and the raters to ask.",
+        "If you can ask for more responses, ask for those that correct most "
+        "(bf.decisions.value_of_response(fused) lists items and raters to ask).",
         "bf.decisions.value_of_response(fused)",
     ),
     "uncertain items": (
-        "Look at the items of the least certain labels: bf.decisions.rank_items(fused) lists them "
-        "first.",
+        "Look at the items of the least certain labels (bf.decisions.rank_items(fused) lists them "
+        "first).",
         "bf.decisions.rank_items(fused)",
     ),
     "confused raters": (
-        "Ask what raters {raters} mean by their labels: averaged over the classes, they are right "
-        "less often than by guessing, so they may have confused the classes. The models take this "
-        "into account (fused.raters() lists all).",
+        "Ask {raters} what the labels mean: averaged over the classes, their answers are right "
+        "less often than guesses, so the classes may have been confused. The models take this into "
+        "account (fused.raters() lists all).",
         "fused.raters()",
     ),
     "guessing raters": (
-        "{remedy} raters {raters}: averaged over the classes, they are probably hardly better than "
-        "guessing, after {responses} responses or more (fused.raters() lists all). Their responses "
-        "do no harm here, but cost and add little.",
+        "{remedy} {raters}: averaged over the classes, their answers are probably hardly better "
+        "than guesses, after {responses} responses or more (fused.raters() lists all). These do no "
+        "harm here, but cost and add little.",
         "fused.raters()",
     ),
     "vote shares": ("These labels are vote shares, and raters are not judged: {remedy}.", ""),
@@ -193,7 +198,7 @@ def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence) -> str:
         items = f"{n_silent:,} items" if n_silent > 1 else "one item"
         silent_errors = _number(float((1.0 - top[silent]) @ copies[silent]))
         sentence += f", {silent_errors} of them among {items} without responses"
-    sentence += f"; {n_known:,} are known." if n_known else "."
+    sentence += f"{_known(n_known)}."
     parts = [inputs.read, sentence]
     if evidence.grouped >= MENTIONED:
         parts.append(sources(evidence, n_known))
@@ -207,13 +212,13 @@ def opening(fused: xr.DataTree, n_known: int, doubtful: DoubtfulRaters | None) -
     sentence = (
         f"{_number(wrong)} of {total:,.0f} labels are expected to be wrong ({low:,.0f}–{high:,.0f})"
     )
-    sentence += f"; {n_known:,} are known" if n_known else ""
+    sentence += _known(n_known)
     if not judges_raters(fused):
         sentence += ", if votes are right in proportion to their shares; raters are not judged"
     elif doubtful is not None and doubtful.n_judged:
         n_worse = len(doubtful.worse)
         count = f"{n_worse:,} raters are" if n_worse > 1 else "1 rater is"
-        sentence += f"; {count if n_worse else 'no rater is surely'} worse than guessing"
+        sentence += f"; {count if n_worse else 'no rater is clearly'} worse than guessing"
     return f"{sentence}."
 
 
@@ -230,6 +235,11 @@ def sources(evidence: Evidence, n_known: int) -> str:
         counted = "The known labels correct the weight of each group."
     groups = "; ".join(f"[{listed(raters)}]" for raters in evidence.groups.values())
     return f"Groups of raters who do not err independently: {groups}. {counted}"
+
+
+def _known(number: int) -> str:
+    """Return how many labels are known, as the end of a sentence."""
+    return f"; {number:,} {'is' if number == 1 else 'are'} known" if number else ""
 
 
 def _number(labels: float) -> str:

@@ -23,6 +23,7 @@ OF_CELL = 10  # labels and raters that a notebook shows
 
 CALL = re.compile(
     r"\bbf(?:\.\w+)+(?:\([^()]*\))?|\bfused\.\w+\(\)|--[a-z-]+|\b[a-z_]+=\w*|bayesfuse(?:\.\w+)+"
+    r"|\bresponses(?:\.\w+\(\))+"
 )
 BRACKETED = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
 
@@ -30,7 +31,7 @@ BRACKETED = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
 def as_page(answer: xr.DataTree, by: Any = None) -> str:
     """Return an answer as a page that needs no other file, with shares by group."""
     source = answer.attrs.get("source", "")
-    return _render(
+    return render(
         "page.html",
         **_shared(answer, MAX_LABELS, MAX_RATERS),
         source=in_one_line(source) if source else "",
@@ -55,7 +56,7 @@ def as_page(answer: xr.DataTree, by: Any = None) -> str:
 
 def as_cell(answer: xr.DataTree) -> str:
     """Return the result, next steps, labels and raters as the output of a cell of a notebook."""
-    return _render("cell.html", **_shared(answer, OF_CELL, OF_CELL))
+    return render("cell.html", **_shared(answer, OF_CELL, OF_CELL))
 
 
 def _shared(answer: xr.DataTree, n_labels: int, n_raters: int) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def _shared(answer: xr.DataTree, n_labels: int, n_raters: int) -> dict[str, Any]
     }
 
 
-def _render(template: str, **values: Any) -> str:
+def render(template: str, **values: Any) -> str:
     import jinja2  # only pages need it
 
     environment = jinja2.Environment(
@@ -85,8 +86,14 @@ def _render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["calls"] = _mark_calls
+    environment.filters |= {"calls": _mark_calls, "plain": _without_calls}
     return environment.get_template(template).render(values).strip() + "\n"
+
+
+def _without_calls(sentence: str) -> Markup:
+    """Return a sentence without brackets that hold calls or options."""
+    kept = BRACKETED.sub(lambda match: "" if CALL.search(match[0]) else match[0], sentence)
+    return _mark_calls(kept)
 
 
 def _mark_calls(sentence: str) -> Markup:

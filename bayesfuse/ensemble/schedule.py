@@ -51,8 +51,9 @@ class Size(NamedTuple):
 class Schedule:
     """A time limit, part of which is reserved for checks and the answer."""
 
-    def __init__(self, minutes: float, checks: bool = True) -> None:
+    def __init__(self, minutes: float, checks: bool = True, draws: int = 0) -> None:
         self.seconds = 60.0 * minutes
+        self._requested = draws  # of every chain, by the user
         self._fits = FITS if checks else CHECKS
         self._began = time.monotonic()
         self.interrupted = False  # the answer follows at once, without what may be left out
@@ -92,7 +93,7 @@ class Schedule:
         """
         plan = make_plan(model)
         step = sweep_cost(plan) * sweeps_of_draw(plan) * CHAINS
-        useful = max(int(AIM / step), min(int(LONG / step), USUAL), MIN_DRAWS)
+        useful = max(int(AIM / step), min(int(LONG / step), USUAL), MIN_DRAWS, self._requested)
         enough = Size(min(most.draws, useful), min(most.tune, useful))
         # gradients are compiled in every call
         compiling = 0.0 if plan.is_fully_conjugate else COMPILING

@@ -29,6 +29,7 @@ __all__ = [
     "LargeResultWarning",
     "ModelError",
     "MomentsError",
+    "NewRatersWarning",
     "NoGroupsWarning",
     "PoorFitWarning",
     "QuickAnswerWarning",
@@ -364,6 +365,16 @@ class QuickAnswerWarning(UserWarning):
     --------
     >>> import warnings, bayesfuse as bf
     >>> warnings.simplefilter("ignore", bf.errors.QuickAnswerWarning)  # vote shares will do
+    """
+
+
+class NewRatersWarning(UserWarning):
+    """Raters of new responses are not in the result: nothing is known of how good they are.
+
+    Examples
+    --------
+    >>> import warnings, bayesfuse as bf
+    >>> warnings.simplefilter("ignore", bf.errors.NewRatersWarning)  # they are new indeed
     """
 
 

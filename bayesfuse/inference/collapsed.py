@@ -38,11 +38,12 @@ COMPETENCE = 0.7  # at the start
 
 
 def suits(plan: Plan) -> bool:
-    """Return whether a model is one of hidden types of items, of a table that fits into memory."""
-    if isinstance(plan.observation, ChunkedResponseModel):
+    """Return whether a model has types of items, and a table in memory without statements."""
+    observation = plan.observation
+    if isinstance(observation, ChunkedResponseModel) or observation.table.stated is not None:
         return False
     has_types = any(isinstance(pooled.pool, ConsensusShares) for pooled in plan.pools)
-    return has_types and type(plan.observation.raters) is Consensus
+    return has_types and type(observation.raters) is Consensus
 
 
 class TypesFit:
@@ -55,7 +56,7 @@ class TypesFit:
         self.table = table = observation.table
         self.pools: dict[str, Any] = {pooled.pool.parameter: pooled for pooled in plan.pools}
         self.shares: Any = self.pools["share"].pool
-        start, cell, gold, kind, types, values = observation.rater_structure
+        start, cell, _, gold, kind, types, values = observation.rater_structure
         self.gold, n_items = gold, len(gold)
         self.kind = kind if len(kind) else np.zeros(n_items, dtype=np.int64)
         self.n_raters, self.n_classes = table.n_raters, table.n_classes

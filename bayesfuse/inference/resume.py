@@ -33,10 +33,13 @@ class LastDraws:
         labels = plan.observation.labels
         is_gibbs = uses_gibbs and sampler == "gibbs" and plan.is_fully_conjugate
         if not is_gibbs or labels.capabilities.moves_labels:
+            kind = f"{sampler} of {type(labels).__name__} labels"
+            if sampler is None:
+                kind = "a result that no sampler drew, such as that of bf.fuse or bf.fit"
             raise ModelError(
                 "resume= continues chains of Gibbs sweeps: NUTS would have to tune again, and "
                 "labels on a graph continue from labels of the last sweep, which results do not "
-                f"hold. Got: {sampler} of {type(labels).__name__} labels."
+                f"hold. Got: {kind}."
             )
         observation_of(result, model)  # raises if the result is of another model
         draws = require_free_variables(result, model)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, inlined
+from bayesfuse.numerics.rows import invert
 from bayesfuse.parameters.factor import Factor, Integers, Structure, Tables, made
 
 
@@ -145,8 +147,14 @@ class RaterChannel(Factor):
         """Draw a label for every row of ``responses``, given the true labels (items,)."""
 
     def fixed_feature_likelihood(self, tables: Tables, responses: Responses) -> Array | None:
-        """Return the likelihood (items, classes) of features that are kept; None if flat."""
-        return None
+        """Return the likelihood (items, classes) of statements, which are kept; None if flat."""
+        if responses.stated is None:
+            return None
+        nothing = np.zeros(responses.n_items + 1, dtype=np.uint32)
+        soft = replace(responses, start=nothing, cell=responses.cell[:0])
+        structure = self.structure(soft, np.full(responses.n_items, -1))
+        product, _ = type(self).likelihood_kernel(*tables, *structure)
+        return cast(Array, product)
 
     def redraw_fixed_features(
         self, tables: Tables, truth: Integers, responses: Responses, rng: Generator
@@ -154,13 +162,32 @@ class RaterChannel(Factor):
         """Draw the whole table, including who responded, given the true labels."""
         return responses.relabelled(self.simulate(tables, truth, responses, rng))
 
+    def state_about(self, responses: Responses, hidden: Integers, rng: Generator) -> Responses:
+        """Return the table with statements about these hidden answers, one for each."""
+        stated: Any = responses.stated
+        about = invert(stated.probability.cumsum(axis=1), rng.random(len(hidden)))
+        codes = np.append(responses.label, about - hidden)
+        return self.from_response_codes(responses, codes)
+
     def response_codes(self, responses: Responses) -> tuple[Integers, Integers, int]:
-        """Return items and codes of all outcomes in a table, and the number of codes."""
-        return responses.item, responses.label, responses.n_classes
+        """Return items and codes of all outcomes in a table, and the number of codes.
+
+        A code of a statement is by how many classes its numbers are moved back.
+        """
+        item, label = responses.item, responses.label
+        if (stated := responses.stated) is not None:
+            item, label = np.append(item, stated.item), np.append(label, 0 * stated.item)
+        return item, label, responses.n_classes
 
     def from_response_codes(self, responses: Responses, codes: Integers) -> Responses:
         """Return the table with other responses, in the order of :meth:`response_codes`."""
-        return responses.relabelled(codes)
+        label, steps = np.split(codes, [responses.n_responses])
+        table = responses.relabelled(label)
+        if (stated := responses.stated) is None:
+            return table
+        column = (np.arange(responses.n_classes) + steps[:, None]) % responses.n_classes
+        probability = np.take_along_axis(stated.probability, column, axis=1)
+        return replace(table, stated=replace(stated, probability=probability))
 
     def from_truth(self, rows: Mapping[str, Any]) -> dict[str, Any]:
         """Return indices of the matrices with a free row for every class of the truth."""

@@ -39,6 +39,20 @@ COMPETENCE_ROUNDS = 5  # draws of looks, competences and guesses in an interpret
 MAX_ENTRIES = 4_000_000  # items × types: compiled chains store a weight for each
 
 
+def cells_of(responses: Responses) -> Structure:
+    """Return the first cell of every item, the cells, and distinct statements (see kernels)."""
+    width = 1 + responses.n_classes
+    if (stated := responses.stated) is None:
+        return responses.start, responses.cell, np.empty((0, width))
+    rows = np.column_stack([stated.rater, stated.probability])
+    distinct, number = np.unique(rows, axis=0, return_inverse=True)
+    first = responses.n_raters * responses.n_classes
+    item = np.append(responses.item, stated.item)
+    cell = np.append(responses.cell, first + number.ravel())
+    start = responses.start + stated.start
+    return start, cell[np.argsort(item, kind="stable")].astype(np.uint32), distinct
+
+
 class Consensus(RaterChannel):
     r"""Items have hidden types with fixed consensus rows; raters look, or guess.
 
@@ -52,6 +66,9 @@ class Consensus(RaterChannel):
     the rest, and three for each pair: .5 and .4, .65 and .3, .8 and .17. On a clean type, of which
     there is one for each class after these, rater m answers by a row of their own,
     :math:`\theta_{mzx}`, as in :class:`Confusion`.
+
+    Statements of probabilities, and answers of several classes, are averaged over hidden answers,
+    as in :class:`Stated`.
 
     Parameters
     ----------
@@ -86,6 +103,7 @@ class Consensus(RaterChannel):
     likelihood_kernel = staticmethod(likelihood)
     expected_kernel = staticmethod(expected)
     capabilities = Capabilities(
+        takes=("statements",),
         redraws=True,
         own_chain=True,
         min_sweeps=4,  # chains of a thousand draws then agree in all labels
@@ -125,7 +143,7 @@ class Consensus(RaterChannel):
         ):  # kinds are counted for the fitted items only
             kind = np.zeros(responses.n_items if self.n_kinds else 0, dtype=np.int64)
         rows = self.dictionary(responses.n_classes)
-        return responses.start, responses.cell, gold, kind, rows.types, rows.values
+        return *cells_of(responses), gold, kind, rows.types, rows.values
 
     def sizes(self, name, shape, responses):
         n_types = len(self.dictionary(responses.n_classes).rows)
@@ -217,10 +235,11 @@ class Consensus(RaterChannel):
 
     def types(self, tables: Tables, probability: Array, structure: Structure) -> Array:
         """Return the probability of types (items, types) from those of labels, (items, classes)."""
-        start, cell, gold, _, *rows = structure
+        *cells, gold, _, types, values = structure
         counts_of_types = np.zeros((2, len(gold), tables[0].shape[2]))  # every item is a kind
         alone = np.arange(len(gold))
-        count_types(*tables, probability, counts_of_types, None, start, cell, gold, alone, *rows)
+        of_items = *cells, gold, alone, types, values
+        count_types(*tables, probability, counts_of_types, None, *of_items)
         return counts_of_types.sum(axis=0)
 
     def same_mistake(self, tables: Tables, first: Integers, second: Integers) -> Array:
@@ -240,15 +259,34 @@ class Consensus(RaterChannel):
         return both.sum(axis=-1) - np.einsum("pkk->pk", both)
 
     def simulate(self, tables, truth, responses, rng):
-        share, competence, guess, clean = np.exp(tables[0][0]), *map(np.exp, tables[1:])
-        types = invert(share.cumsum(axis=-1)[truth], rng.random(len(truth)))
-        looks = rng.random(responses.n_responses) < competence[responses.rater, 0]
-        rows = self.dictionary(share.shape[0]).rows[types[responses.item]]
-        rows = np.where(looks[:, None], rows, guess[responses.rater])
-        clean_type = types[responses.item] - (share.shape[1] - clean.shape[1])
+        types = self._simulate_types(tables, truth, rng)
+        return self._simulate_answers(tables, types[responses.item], responses.rater, rng)
+
+    @staticmethod
+    def _simulate_types(tables: Tables, truth: Integers, rng: Generator) -> Integers:
+        return invert(np.exp(tables[0][0]).cumsum(axis=-1)[truth], rng.random(len(truth)))
+
+    def _simulate_answers(
+        self, tables: Tables, types: Integers, rater: Integers, rng: Generator
+    ) -> Integers:
+        """Draw answers of raters to items of the types, (answers,)."""
+        competence, guess, clean = map(np.exp, tables[1:])
+        dictionary = self.dictionary(guess.shape[1])
+        looks = rng.random(len(types)) < competence[rater, 0]
+        rows = np.where(looks[:, None], dictionary.rows[types], guess[rater])
+        clean_type = types - (len(dictionary.rows) - clean.shape[1])
         at = np.flatnonzero(clean_type >= 0)
-        rows[at] = clean[responses.rater[at], clean_type[at]]
+        rows[at] = clean[rater[at], clean_type[at]]
         return invert(rows.cumsum(axis=1), rng.random(len(rows)))
+
+    def redraw_fixed_features(self, tables, truth, responses, rng):
+        types = self._simulate_types(tables, truth, rng)
+        label = self._simulate_answers(tables, types[responses.item], responses.rater, rng)
+        table = responses.relabelled(label)
+        if (stated := responses.stated) is None:
+            return table
+        hidden = self._simulate_answers(tables, types[stated.item], stated.rater, rng)
+        return self.state_about(table, hidden, rng)
 
 
 class ConsensusOfType(Consensus):

@@ -127,9 +127,9 @@ def _draw_shares(log_share, share_prior, weight, total, copies, others, slope, r
 
 
 @inner
-def _draw_types(weight, shares, data, cells, by_type, known, kinds, rng):
+def _draw_types(weight, shares, table, data, cells, by_type, known, kinds, rng):
     """Draw types given their shares; count items and cells, except uninformative items."""
-    start, cell, gold, copies, types, n_settings = data
+    start, cell, stated, gold, copies, types, n_settings = data
     n_items, n_types = gold.size, weight.shape[1]
     joint, parts = np.empty(n_types), np.empty(n_types)
     clear(by_type)
@@ -150,8 +150,8 @@ def _draw_types(weight, shares, data, cells, by_type, known, kinds, rng):
                 known[z, k] += parts[z]
             elif kinds is not None:
                 kinds[2][4][kinds[2][0][n], z] += parts[z]
-            responses = start[n], start[n + 1], cell
-            note(parts[z], z, responses, types, cells, n_settings, known.shape[1])
+            responses = start[n], start[n + 1], cell, stated
+            note(parts[z], z, responses, types, cells, table, n_settings, known.shape[1], rng)
 
 
 @inner
@@ -190,11 +190,11 @@ def _draw_competence(prior, cells, values, log_competence, log_guess, rng):
 
 
 @inner
-def _weigh_types(weight, total, type_share, class_of_type, table, lead, data, are_alike):
+def _weigh_types(weight, total, type_share, class_of_type, tables, lead, data, are_alike):
     """Fill in likelihoods by type (rows, types), and their means over types (rows,)."""
-    start, cell, gold, _, types, _ = data
+    start, cell, _, gold, _, types, _ = data
     for n in range(gold.size):
-        weigh(weight[n : n + 1], lead, table, cell, start[n], start[n + 1], types)
+        weigh(weight[n : n + 1], lead, tables, cell, start[n], start[n + 1], types)
         total[n] = 0.0
         for z in range(weight.shape[1]):
             if are_alike and gold[n] >= 0:
@@ -255,7 +255,7 @@ def chain(
     log_competence, _, stored_competence, _ = competence
     log_guess, stored_guess, _ = guess
     log_clean, stored_clean, clean_prior = clean
-    n_settings = data[5]
+    stated, types, n_settings = data[2], data[5], data[6]
     n_types, n_classes = log_rows.shape
     n_raters, n_rows = log_guess.shape[0], divisors.size
     weight, lead = np.empty((n_rows, n_types)), np.empty((n_classes + 1, 2 * n_settings))
@@ -267,10 +267,10 @@ def chain(
     for made in range(n_draws):
         for sweep in range(n_sweeps):
             at = first + made if first >= 0 and sweep == n_sweeps - 1 else -1
-            table = prepare(log_competence, log_guess, log_clean, values)
+            tables = prepare(log_competence, log_guess, log_clean, values, types, stated)
             type_share = exponentials(log_share)
             are_alike = kinds is None
-            _weigh_types(weight, total, type_share, class_of_type, table, lead, data, are_alike)
+            _weigh_types(weight, total, type_share, class_of_type, tables, lead, data, are_alike)
             if kinds is not None:
                 draw_kinds(log_share, class_of_type, weight, data, kinds, at, rng)
                 for n in range(n_rows):
@@ -279,7 +279,8 @@ def chain(
                         total[n] += type_share[0, z] * weight[n, z]
             _draw_shares(log_share, share_prior[0], weight, total, divisors, others, slope, rng)
             type_share = exponentials(log_share)
-            _draw_types(weight, type_share[0], data, cells, by_type, known, kinds, rng)
+            table = tables[0]
+            _draw_types(weight, type_share[0], table, data, cells, by_type, known, kinds, rng)
             draw_rows(share_prior, by_type, log_share, rng)
             if kinds is not None:
                 thin_shares(log_share, weight, kinds, share_prior.sum(), type_share, rng)
@@ -300,7 +301,7 @@ def chain(
 
 def begin_chain(table, structure, pools, clean, rows, stored_rows, values, storage, rng):
     """Return the chain and its arguments: see :meth:`RaterChannel.compiled_chain`."""
-    start, cell, gold, kind, types, settings = structure
+    start, cell, stated, gold, kind, types, settings = structure
     share_pool, stored_share = pools["share"], storage["share"]
     log_share = np.array(values["share"]["type_share"], dtype=float)[None]
     share_prior = np.array(share_pool.concentration, dtype=float)[None]
@@ -328,7 +329,7 @@ def begin_chain(table, structure, pools, clean, rows, stored_rows, values, stora
         name = "clean_confusion"
         prior = np.ascontiguousarray(clean.concentration, dtype=float)
         clean_rows = np.array(rows[name], dtype=float), stored_rows[name], prior
-    data = start, cell, gold, table.multiplicity, types, len(settings)
+    data = start, cell, stated, gold, table.multiplicity, types, len(settings)
     kinds, divisors = None, table.multiplicity
     if share_pool.known is not None:
         kinds = kinds_of(share_pool.known, table, kind, gold, values, storage)

@@ -82,7 +82,7 @@ def draw_kinds(log_share, class_of_type, weight, data, kinds, at, rng):
 
     Rows of ``weight`` after those of items normalise the shares of types by kind.
     """
-    gold = data[2]
+    gold = data[3]
     state, design, (kind, likelihood, rows, odds, _), storage = kinds
     n_types, n_classes = class_of_type.shape
     average, shares = np.zeros(n_classes), exponentials(log_share)

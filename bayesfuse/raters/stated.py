@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -172,37 +171,9 @@ class Stated(Confusion):
     def sample_counts(self, tables, drawn, structure, rng):
         return (count(*tables, drawn, rng, *structure),)
 
-    def fixed_feature_likelihood(self, tables, responses):
-        """Return the likelihood of the statements, (items, classes)."""
-        if responses.stated is None:
-            return None
-        nothing = np.zeros(responses.n_items + 1, dtype=np.uint32)
-        soft = replace(responses, start=nothing, cell=responses.cell[:0])
-        unknown = np.full(responses.n_items, -1)
-        product, _ = likelihood(*tables, *self.structure(soft, unknown))
-        return product
-
     def redraw_fixed_features(self, tables, truth, responses, rng):
         table = super().redraw_fixed_features(tables, truth, responses, rng)
         if (stated := responses.stated) is None:
             return table
         up_to = np.exp(tables[0]).cumsum(axis=-1)[stated.rater, truth[stated.item]]
-        answer = invert(up_to, rng.random(len(up_to)))
-        chosen = invert(stated.probability.cumsum(axis=1), rng.random(len(up_to)))
-        return self.from_response_codes(table, np.append(table.label, chosen - answer))
-
-    def response_codes(self, responses):
-        """Return labels, and by how many classes the numbers of statements are moved back."""
-        item, label, n_classes = super().response_codes(responses)
-        if (stated := responses.stated) is None:
-            return item, label, n_classes
-        return np.append(item, stated.item), np.append(label, 0 * stated.item), n_classes
-
-    def from_response_codes(self, responses, codes):
-        label, steps = np.split(codes, [responses.n_responses])
-        table = responses.relabelled(label)
-        if (stated := responses.stated) is None:
-            return table
-        column = (np.arange(responses.n_classes) + steps[:, None]) % responses.n_classes
-        probability = np.take_along_axis(stated.probability, column, axis=1)
-        return replace(table, stated=replace(stated, probability=probability))
+        return self.state_about(table, invert(up_to, rng.random(len(up_to))), rng)

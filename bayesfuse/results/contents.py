@@ -30,7 +30,7 @@ def averaged_models(result: xr.DataTree) -> str:
     """Return the names of the models of an average, empty for the result of one model."""
     if "comparison" not in require_result(result).children:
         return ""
-    return ", ".join(map(str, result["comparison"].dataset["model"].values))
+    return "; ".join(map(str, result["comparison"].dataset["model"].values))
 
 
 def one_of(result: xr.DataTree) -> str:

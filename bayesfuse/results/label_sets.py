@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError, require_choice
+from bayesfuse.data.arrays import shown
+from bayesfuse.errors import ModelError, require_choice, require_numbers
 from bayesfuse.results.joint_labels import stored
 from bayesfuse.results.summaries import interval
 
@@ -35,19 +37,51 @@ def summarize_sets(result: xr.DataTree, items: NDArray[Any], labels: NDArray[Any
     )
 
 
-def table_of_sets(sets: xr.Dataset) -> pd.DataFrame:
-    """Return one row per item: its labels, the probability of the set and of every label."""
-    probability = sets["probability"].values
+def table_of_sets(result: xr.DataTree, costs: Any = None) -> pd.DataFrame:
+    """Return one row per item: its labels, the probability of the set and of every label.
+
+    With ``costs``, as of :func:`costs_of_labels`, the labels are those of least expected cost,
+    which is a column, too.
+    """
+    sets = result[SETS].dataset
+    probability, set_probability = sets["probability"].values, sets["set_probability"].values
     names = sets["label"].values
+    is_set = probability > 0.5
+    expected = {}
+    if costs is not None:
+        missed, wrong = costs_of_labels(costs, names)
+        is_set = probability * missed > (1.0 - probability) * wrong
+        cost = np.where(is_set, (1.0 - probability) * wrong, probability * missed)
+        expected["cost"] = cost.sum(axis=1)
+        drawn = stored(result).reshape(-1, *probability.shape)
+        set_probability = (drawn == is_set).all(axis=2).mean(axis=0)
     table = pd.DataFrame(
         {
             "item": sets["item"].values,
-            "labels": [tuple(names[row].tolist()) for row in probability > 0.5],
-            "probability": sets["set_probability"].values,
+            "labels": [tuple(names[row].tolist()) for row in is_set],
+            "probability": set_probability,
+            **expected,
         }
     )
     columns = [f"probability[{name}]" for name in names.tolist()]
     return pd.concat([table, pd.DataFrame(probability, columns=columns)], axis=1)
+
+
+def costs_of_labels(costs: Any, names: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what it costs to leave out every label, and to set it wrongly, (2, labels)."""
+    if isinstance(costs, pd.DataFrame) and {"missed", "wrong"} <= set(costs):
+        costs = dict(zip(costs.index, costs[["missed", "wrong"]].to_numpy(), strict=True))
+    is_mapping = isinstance(costs, Mapping) and set(costs) <= set(names.tolist())
+    pairs = [costs.get(name, (1.0, 1.0)) for name in names.tolist()] if is_mapping else []
+    table = require_numbers("costs", pairs)
+    if table.shape != (len(names), 2) or not (table >= 0.0).all():
+        got = shown(list(costs), 3) if isinstance(costs, Mapping) else type(costs).__name__
+        raise ModelError(
+            "Costs of label sets map labels to two numbers from zero on, what it costs to miss the "
+            "label and to set it wrongly (others cost 1 and 1), or are a DataFrame with labels in "
+            f"the index and the columns missed and wrong. Got: {got}."
+        )
+    return table.T
 
 
 def table_of_raters(

@@ -19,7 +19,7 @@ from bayesfuse.data.names import listed, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_table
-from bayesfuse.errors import ImpossibleDataError, ModelError, require_count, warn
+from bayesfuse.errors import ImpossibleDataError, ModelError, NewRatersWarning, require_count, warn
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import ChunkedResponseModel, ResponseModel
@@ -202,14 +202,19 @@ def predict(
     ResponsesError
         Sequences or a graph of other items; unknown populations, other covariates.
 
+    Warns
+    -----
+    NewRatersWarning
+        Raters that are not in the result, with their names.
+
     Examples
     --------
     >>> import bayesfuse as bf
     >>> point = bf.find_map(bf.models.DawidSkene(bf.datasets.anesthesia()))
-    >>> new = {"item": [46, 47, 47], "rater": [1, 1, 6], "label": [1, 2, 3]}
+    >>> new = {"item": [46, 47, 47], "rater": [1, 1, 5], "label": [1, 2, 3]}
     >>> prediction = bf.predict(point, bf.Responses.from_long(new))
     >>> bf.label_probabilities(prediction).round(2).values.tolist()
-    [[0.93, 0.07, 0.0, 0.0], [0.08, 0.92, 0.0, 0.0]]
+    [[0.93, 0.07, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
     """
     classes = None if isinstance(responses, Responses) else class_names(result)
     responses, *_ = read_table(responses, item=item, rater=rater, label=label, classes=classes)
@@ -226,13 +231,24 @@ def predict(
         summary = LabelSummary(observation, labels)
         attributes = {"draws": int(np.prod(fitted.sizes))}
         tree = build(None, None, summary, {schema.RATERS: raters}, attributes)
-    if not (tree["raters"]["source"] == "fitted").any():
+    is_active = responses.per_rater > 0
+    if responses.stated is not None:
+        is_active[responses.stated.rater] = True
+    is_new = (tree["raters"]["source"].values != "fitted") & is_active
+    if is_new.any():
         warn(
-            "No rater of the new responses is in the result, so nothing is known of how good they "
-            "are; names are compared as they are, and 1 is not '1'. Got: raters "
-            f"{shown(responses.raters, 3)}."
+            "Raters that are not in the result count as average ones; names are compared as they "
+            f"are, and 1 is not '1'. Got: new raters {shown(responses.raters[is_new], 3)} "
+            f"({is_new.sum():,} of {is_active.sum():,}; the result has {_some_names(result)}).",
+            NewRatersWarning,
         )
     return tree
+
+
+def _some_names(result: xr.DataTree) -> str:
+    """Return the first raters of a result."""
+    known = constants(result)
+    return shown(known["rater"].values, 3) if "rater" in known.coords else "others"
 
 
 def _labels(

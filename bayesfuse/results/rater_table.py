@@ -143,7 +143,7 @@ def rater_table(
     if not judges_raters(result):
         raise ModelError(
             "The accuracy of raters needs models: vote shares have no parameters of raters. Got: "
-            f"an answer by {', '.join(result.attrs['models'])}."
+            f"an answer by {'; '.join(result.attrs['models'])}."
         )
     if by is None:
         drawn = abilities(result)

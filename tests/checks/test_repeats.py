@@ -36,7 +36,7 @@ def key(table):
 @pytest.mark.parametrize("consistency", [0.75, 0.9, 1.0])
 def test_repeats_that_share_errors_count_once(accuracy, consistency):
     frame, _ = judged(1, accuracy, (5, 1, 1), consistency)
-    kept, repeats = bf.checks.collapse_repeats(frame)
+    kept, repeats = bf.checks.collapse_repeats(frame.rename(columns={"label": "x"}), label="x")
     assert repeats.index.tolist() == ["a"] and repeats.loc["a", "repeats"] == 800
     assert repeats.loc["a", "independent"] < 0.05
     assert 200 <= kept.per_rater[0] < 240 and kept.per_rater[1:].tolist() == [200, 200]

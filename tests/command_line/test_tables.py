@@ -135,7 +135,10 @@ NO_TABLES = {
     # compressed, but not whole or not at all
     **{f"cut.{name}": (SAME[f"t.{name}"][:-40], f"cannot read cut.{name}") for name in PACKED},
     **{f"no.{name}": (PLAIN, f"cannot read no.{name}") for name in [*PACKED, "csv.zst"]},
-    "two.csv.zip": (packed("zip", "a.csv", "b.csv"), "as a table: Multiple files"),
+    "two.csv.zip": (
+        packed("zip", "a.csv", "b.csv"),
+        "by --format (label-studio, prodigy, doccano,",
+    ),
     # encodings, and files of something else
     "utf16.csv": (PLAIN.decode().encode("utf-16"), "as a table of UTF-8 text"),
     "binary.csv": (bytes(range(256)) * 9, "cannot read binary.csv"),
@@ -245,6 +248,13 @@ def test_wide_tables_are_those_of_their_cells(folder, capsys):
     assert main(["fit", "long.csv", *COLUMNS, *quiet]) == 0
     one, other = (pd.read_csv(f"{name}-labels.csv") for name in ("wide", "long"))
     pd.testing.assert_frame_equal(one, other.rename(columns={"verdict": "label"}))
+
+
+def test_items_of_wide_tables_keep_their_order(folder):
+    wide = write_wide().sample(frac=1.0, random_state=1)
+    wide.to_csv("wide.csv")
+    assert main(["fit", "wide.csv", "--wide", "--item", "film", *ONE, *FAST, "--quiet"]) == 0
+    assert pd.read_csv("wide-labels.csv")["film"].tolist() == wide.index.tolist()
 
 
 def test_minus_one_is_empty_among_whole_numbers_alone(folder, capsys):

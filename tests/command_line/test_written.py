@@ -264,7 +264,9 @@ def test_chains_end_with_the_time_limit_and_resume(folder, capsys, monkeypatch):
     first = tables()
     ended = first["posterior"].sizes["draw"]
     assert 0 < ended < 10_000
-    capsys.readouterr()
+    drawn, printed = f"{50 * ended:,}", capsys.readouterr().out
+    assert f"2 chains of {drawn} draws (one in 50 stored)" in printed
+    assert f"ended after {drawn} of 500,000 draws" in printed and "with --resume." in printed
     assert fit("--resume", "--draws", "500", "--seed", "2") == 0
     said = "--resume continues the 2 chains in result.nc, which hold one draw in 50\n"
     assert said in capsys.readouterr().err and tables().attrs["interrupted"] == 0

@@ -266,6 +266,22 @@ def test_judgments_of_a_pair_in_both_orders_are_of_one_item(tmp_path, capsys):
     assert two.raters.tolist() == ["u", "v"] and two.n_responses == 8
 
 
+def test_verdicts_of_own_columns_are_those_of_python(tmp_path, capsys):
+    rows = [
+        (q, s, j, "AB"[(q + len(s + j)) % 2]) for q in (1, 2) for s in "xy" for j in ("m", "nn")
+    ]
+    frame = pd.DataFrame(rows, columns=["question", "system", "grader", "choice"])
+    path = tmp_path / "own.csv"
+    frame.to_csv(path, index=False)
+    table = bf.io.read_verdicts(path, item=["question", "system"], judge="grader", verdict="choice")
+    options = "--format verdicts --item question,system --rater grader --label choice".split()
+    in_shell = read_tables(parse(["doctor", str(path), *options])).responses
+    pd.testing.assert_frame_equal(in_shell.to_frame(), table.responses.to_frame())
+    assert main(["doctor", str(path), "--format", "verdicts"]) == 2
+    assert "--item, --rater, --label and" in capsys.readouterr().err
+    assert main(["doctor", str(path), "--format", "doccano", "--rater", "grader"]) == 2
+
+
 def test_scores_of_single_answers_are_grades(tmp_path):
     lines = [
         {"question_id": 81, "model": model, "judge": ["gpt-4", "single-v1"], "judgment": SECRET,
@@ -277,7 +293,7 @@ def test_scores_of_single_answers_are_grades(tmp_path):
     assert table.ordered and table.to_frame()["label"].tolist() == [8.5, 10]
     in_shell = read_tables(parse(["doctor", str(path), "--format", "verdicts"])).responses
     assert in_shell.ordered and in_shell.classes.tolist() == ["8.5", "10.0"]
-    assert in_shell.items.tolist() == sorted(table.items.tolist())
+    assert in_shell.items.tolist() == table.items.tolist()
     assert items["model"].tolist() == ["a", "a", "b"]  # -1 is a judge without a score
 
 

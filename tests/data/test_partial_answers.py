@@ -21,8 +21,8 @@ def table():
 
 
 def likelihood(confusion):
-    """Return p(answers | class), the rows of a rater summed over the classes that are allowed."""
-    weight = np.ones((6, 3))
+    """Return p(answers | class or type): the rows of a rater summed over the allowed classes."""
+    weight = np.ones((6, confusion.shape[1]))
     for row, allowed in enumerate(ALLOWED):
         columns = ["ABC".index(name) for name in allowed]
         weight[row // 2] *= confusion[row % 2][:, columns].sum(axis=1)
@@ -47,6 +47,23 @@ def test_label_probabilities_are_those_of_summed_likelihoods(table):
     joint = point["prevalence"].values * likelihood(point["confusion"].values)
     expected = joint / joint.sum(axis=1, keepdims=True)
     assert np.allclose(bf.label_probabilities(result, model), expected)
+
+
+def test_label_probabilities_of_item_types_sum_over_types_and_answers(table):
+    model = bf.models.ItemTypes(table, consensus="levels", trust=1.0)
+    result = bf.sample(
+        model, 3, tune=5, chains=1, sweeps=1, random_seed=1, progressbar=False, quiet=True
+    )
+    draws = {name: values[0] for name, values in result["posterior"].items()}
+    rows = result["constant_data"]["consensus"].values  # (types, answers), and classes by type
+    expected = []
+    for competence, guess, share in zip(
+        *(draws[name].values for name in ("competence", "guess", "type_share")), strict=True
+    ):
+        answer = competence[:, None, None] * rows + ((1 - competence)[:, None] * guess)[:, None]
+        joint = likelihood(answer) * share @ rows
+        expected.append(joint / joint.sum(axis=1, keepdims=True))
+    assert np.allclose(bf.label_probabilities(result), np.mean(expected, axis=0))
 
 
 @pytest.mark.slow

@@ -162,6 +162,19 @@ def test_silence_and_statements_get_models_that_take_them(responses):
         each.build(Inputs(stated, sequences))  # is not refused
 
 
+def test_partial_answers_have_item_types_that_are_sampled(responses):
+    frame = responses.to_frame().astype(str)
+    frame.loc[::3, "label"] = "0|1"
+    table = bf.Responses.from_partial_answers(frame)
+    for correlation, expected in ((-0.02, ["DawidSkene"]), (0.06, ["ItemTypes"] * 3)):
+        selected = candidates(Inputs(table), Evidence(correlation, 0.002))
+        assert [member.model for member in selected] == expected
+        assert all(member.settings is None for member in selected)
+    shares = {name: [share] for name, share in zip(table.classes, [0.2, 0.3, 0.5], strict=True)}
+    stated = bf.Responses.from_probabilities({"item": ["0"], "rater": ["net"], **shares})
+    assert chosen(responses=table.joined(stated)) == ["DawidSkene"]
+
+
 def test_two_structures(responses):
     graph = bf.Graph.grid((4, 6), items=responses.items)
     refused(r"Got: graph and groups\.", bf.fuse, responses, graph=graph, groups=[[0, 1]])

@@ -255,7 +255,7 @@ def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     assert fitted < 30
     assert f"Models are fitted to {fitted} of the 40 items" in told.overview()
     assert f"# Models are fitted to {fitted} of the 40" in told.explain()
-    assert "pass ordered=True" in "".join(told.advice)
+    assert "(ordered=True, --ordered)" in "".join(told.advice)
     labels = told.labels().set_index("item")
     assert (labels.loc[list(known), "probability"] > 0.9).all() and len(labels) == 40
     assert (labels["label"] == crowd.responses.classes[crowd.truth]).mean() > 0.7

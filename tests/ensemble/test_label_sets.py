@@ -1,10 +1,15 @@
 """``bf.fuse`` of label sets: sets, raters by label and over all, and wrong uses."""
 
+import io
+import json
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayesfuse as bf
+from bayesfuse.observation.model import observed
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +63,62 @@ def test_raters_are_judged_by_label_and_over_all(fused):
     assert (table["low"] < table["accuracy"]).all() and (table["accuracy"] < table["high"]).all()
 
 
+def test_known_labels_are_certain_and_inform_the_others_of_the_item(fused, dependent):
+    doubt = int((fused.probabilities()["y"] - 0.5).abs().argmin())
+    other = 0 if doubt else 1
+    answers = []
+    for has_x in (True, False):
+        gold = {doubt: {"x": has_x}, other: ["x", "z"]}
+        known = bf.fuse(dependent[0], gold=gold, draws=40, random_seed=1, progressbar=False)
+        probability = known.probabilities()
+        assert probability.loc[other].tolist() == [1, 0, 1]
+        assert probability.loc[doubt, "x"] == has_x
+        answers.append(probability.loc[doubt, "y"])
+    assert answers[0] > answers[1] + 0.2
+
+
+@pytest.mark.parametrize(
+    ("gold", "message"),
+    [
+        ({99: ["x"]}, "item 99"),
+        ({1: ["w"]}, "label 'w'"),
+        ({1: "x|y"}, r"label 'x\|y'"),
+        (3, "mapping from items"),
+    ],
+)
+def test_known_labels_of_other_items_or_labels_are_refused(dependent, gold, message):
+    with pytest.raises(bf.errors.ResponsesError, match=message):
+        bf.fuse(dependent[0], gold=gold, progressbar=False)
+
+
+def test_known_sets_are_read_from_every_form():
+    frame = {"item": [1, 1, 2], "rater": ["a", "b", "a"], "label": ["x; y", "y", "z"]}
+    sets = bf.Responses.from_label_sets(frame, separator=";")
+    forms = [
+        {1: ["x", "z"], 2: []},
+        {1: "x;z", 2: ""},
+        pd.DataFrame({"item": [1, 2], "label": ["z; x", ""]}),
+        pd.DataFrame({"item": [1, 2], "x": [1, 0], "y": [0, 0], "z": [1, 0]}),
+    ]
+    known = [bf.models.LabelProfiles(sets, profiles=2, gold=gold) for gold in forms]
+    codes = [observed(model)[1].gold.tolist() for model in known]
+    assert codes == [[1, 0, 1, 0, 0, 0]] * 4
+
+
+def test_costs_of_labels_move_the_least_certain_ones(fused):
+    probability = fused.probabilities()
+    table = fused.labels(costs={"x": (9.0, 1.0)})
+    assert [("x" in labels) for labels in table["labels"]] == (probability["x"] > 0.1).tolist()
+    same = fused.labels(costs=pd.DataFrame({"missed": [2.0] * 3, "wrong": 2.0}, list("xyz")))
+    expected = 2.0 * np.minimum(probability, 1.0 - probability).sum(axis=1)
+    assert np.allclose(same["cost"], expected)
+    assert same.drop(columns="cost").equals(fused.labels())
+    assert f"sets is {table['cost'].sum():.4g}." in fused.overview(costs={"x": (9.0, 1.0)})
+    for costs in ({"w": (1, 1)}, {"x": 3.0}, [1.0, 2.0], {"x": (-1.0, 1.0)}):
+        with pytest.raises(bf.errors.ModelError, match=r"[cC]osts"):
+            fused.labels(costs=costs)
+
+
 def test_answer_is_stored_and_loaded(fused, tmp_path):
     fused.to_netcdf(tmp_path / "sets.nc")
     loaded = bf.load(tmp_path / "sets.nc")
@@ -67,11 +128,29 @@ def test_answer_is_stored_and_loaded(fused, tmp_path):
 
 
 def test_what_label_sets_do_not_take_is_refused(fused, dependent):
-    with pytest.raises(bf.errors.ModelError, match="gold="):
-        bf.fuse(dependent[0], gold={1: "x"}, progressbar=False)
+    with pytest.raises(bf.errors.ModelError, match="ordered="):
+        bf.fuse(dependent[0], ordered=True, progressbar=False)
+    with pytest.raises(bf.errors.ModelError, match="more time"):
+        bf.fuse(dependent[0], minutes=1e-6, progressbar=False)
     with pytest.raises(bf.errors.ModelError, match="not predicted"):
         bf.predict(fused, dependent[0].questions)
     with pytest.raises(bf.errors.ModelError, match='by="label"'):
         fused.raters(by="item")
-    with pytest.raises(bf.errors.ModelError, match="no page"):
-        fused.report("page.html")
+    with pytest.raises(bf.errors.ModelError, match=r"ends in \.html"):
+        fused.report("page.pdf")
+    with pytest.raises(bf.errors.ModelError, match="Shares by group"):
+        fused.report("page.html", by="x")
+
+
+def test_page_has_shares_sets_raters_and_all_labels_as_a_file(fused, dependent, tmp_path):
+    page = fused.report(tmp_path / "page.html").read_text()
+    share = fused.probabilities().mean()
+    assert all(f'aria-label="{name}: {100 * p:.0f}%"' in page for name, p in share.items())
+    questions = dependent[0].questions
+    votes = questions.label[questions.item % 3 == 0].mean()
+    assert f'class="votes" x1="{100 * votes:.1f}%"' in page
+    rows = json.loads(re.search(r'id="csv">(.*?)</script>', page, re.DOTALL)[1])
+    table = pd.read_csv(io.StringIO(rows), keep_default_na=False)
+    assert table["labels"].tolist() == [", ".join(labels) for labels in fused.labels()["labels"]]
+    # three raters, over all labels and for every one
+    assert page.count("<circle") == 3 + 9

@@ -60,7 +60,7 @@ def test_the_opening_counts_raters_who_are_worse_than_guessing(tmp_path):
     answer = bf.fuse(table, minutes=5, checks=False, random_seed=1, progressbar=False)
     page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "; 1 rater is worse than guessing.</p>" in page
-    assert any(line.startswith("Ask what raters 4 mean") for line in answer.advice)
+    assert any(line.startswith("Ask rater 4 what the labels mean") for line in answer.advice)
 
 
 @pytest.mark.slow
@@ -135,6 +135,14 @@ def test_shares_by_group_are_those_of_class_shares(fused, tmp_path):
     for row in shares.itertuples():
         assert f"old (20): {row.share:.0%} ({row.low:.0%}–{row.high:.0%})" in section
     assert "Shares by" not in fused.report(tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_code_of_next_steps_is_folded(fused, tmp_path):
+    page = fused.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    steps = page[page.index('id="next"') : page.index('class="columns"')]
+    plain, code = steps[: steps.index("<details")], steps[steps.index("<details") :]
+    assert "<code>" not in plain and "bf." not in plain and "--gold" not in plain
+    assert "<code>bf.decisions.next_items" in code and "<code>--gold</code>" in code
 
 
 @pytest.mark.slow

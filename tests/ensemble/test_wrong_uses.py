@@ -43,6 +43,8 @@ POINT = bf.find_map(MODEL)
         (lambda: bf.fuse("table.csv"), r"path of a CSV.*Got: 'table\.csv' \(No such file"),
         (lambda: bf.fuse(TABLE, item="task"), r"columns of a DataFrame.* Got: {'item': 'task'}"),
         (lambda: bf.sample(TABLE), r"such as bf\.models\.DawidSkene\(responses\)\. Got: Responses"),
+        (lambda: bf.rater_table(POINT, MODEL), r"Got: a model \(DawidSkene\), which results make"),
+        (lambda: bf.rater_table(POINT, "day"), r"frame\.groupby\('item'\)\['day'\]\.first\(\)"),
         (lambda: bf.build.Potts(1.0, [(0, 1)]), r"such as bf\.Graph\.from_edges.*Got: list"),
     ],
 )
@@ -50,6 +52,40 @@ def test_the_error_names_the_remedy(call, message):
     with pytest.raises((ModelError, ResponsesError, AttributeError), match=message) as error:
         call()
     assert len(str(error.value)) < 500 and "\n" not in str(error.value)
+
+
+def at_once(table, **inputs):
+    with pytest.warns(bf.errors.QuickAnswerWarning):
+        return bf.fuse(table, minutes=1e-9, random_seed=1, progressbar=False, **inputs)
+
+
+def test_items_of_sequences_and_graphs_need_no_responses():
+    sequences = bf.Sequences.from_lengths([2, 3], items=list("xybza"))
+    answers = [at_once(LONG, sequences=sequences)]
+    answers.append(at_once(LONG, graph=bf.Graph.from_edges([("a", "b"), ("b", "c")])))
+    assert [answer.labels()["item"].tolist() for answer in answers] == [[*"xybza"], [*"abc"]]
+    code = answers[0].explain()
+    space = {"frame": LONG, "sequences": sequences}
+    exec(code[: code.index("results = ")], space)
+    assert space["responses"].items.tolist() == [*"xybza"]
+    with pytest.raises(ResponsesError, match="declare those without responses"):
+        bf.fuse(LONG.replace("a", "A"), sequences=sequences)
+
+
+def test_repeated_responses_are_counted_as_they_were_given():
+    table = pd.concat([LONG, LONG, LONG.head(1)])
+    (counted,) = [line for line in bf.checks.identifiability(table).problems if "copies" in line]
+    answer = at_once(table)
+    assert "Check that 5 responses are not copies" in counted
+    assert counted in answer.attrs["limits"].splitlines()
+    assert not any("copies" in line for line in answer.advice)
+
+
+@pytest.mark.slow
+def test_draws_above_the_default_are_made():
+    settings = {"draws": 400, "minutes": 5, "checks": False, "progressbar": False}
+    answer = bf.fuse(WIDE, random_seed=1, **settings)
+    assert answer["comparison"]["draws"].max() == 4 * 400
 
 
 @pytest.mark.parametrize("mark", [" ", "-1", "NA", "None"])

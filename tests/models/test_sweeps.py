@@ -229,6 +229,7 @@ CASES = {
     "types with pairs": (3, types()),
     "types of three classes": (3, types(consensus="levels", guesses="even")),
     "types, clean items": (2, types(clean=True)),
+    "types of statements": (2, lambda t: types(clean=True)(statements(t))),
     "types, trust given": (2, types(guesses="even", trust=0.7)),
     "types of populations": (2, types(populations=POPULATION)),
     "types, a covariate": (3, types(covariates=np.arange(12.0)[:, None] % 5, trust=1.4)),

@@ -288,7 +288,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     assert float(both[0].sel(item="mute")) == pytest.approx(float(share), rel=1e-6)
     refused(r"responses\.completed\(\)", bf.predict, kept, bf.Responses.from_long(votes, **names))
     other = bf.Responses.from_long(votes | {"rater": ["z"]}, **names).completed()
-    with pytest.warns(UserWarning, match="No rater"):
+    with pytest.warns(bf.errors.NewRatersWarning):
         assert bf.predict(kept, other)["raters"]["source"].values.tolist() == ["prior"]
     assert bf.predict(kept, alone)["raters"]["source"].values.tolist() == ["fitted"]
     refused("One more response", bf.decisions.value_of_response, gibbs, model)

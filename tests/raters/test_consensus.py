@@ -158,7 +158,7 @@ def test_counts_by_kind_sum_to_counts(copies, clean):
     assert_close(counts[1].sum(axis=1), [1 + copies, 0, 1 + copies], "known items by kind")
     assert by_kind.subset(np.array([5, 1])).kind.tolist() == [2, 1]
     few = random_crowd(10, 4, 3, seed=4)
-    assert not by_kind.structure(few, np.full(few.n_items, -1))[3].any()  # other items
+    assert not by_kind.structure(few, np.full(few.n_items, -1))[4].any()  # other items
 
 
 def test_full_competence_and_one_type_per_class_is_confusion():

@@ -241,7 +241,7 @@ def test_a_file_predicts_new_items(fitted, tmp_path):
     expected = share / share.sum()
     one = bf.label_probabilities(new).sel(item="p")
     assert_close(one, expected.sel({"class": one["class"]}), "new item", rtol=1e-6)
-    with pytest.warns(UserWarning, match="No rater"):
+    with pytest.warns(bf.errors.NewRatersWarning):
         other = bf.predict(kept, bf.Responses.from_probabilities(table | {"rater": ["new"] * 2}))
     assert other["raters"]["source"].values.tolist() == ["prior"]
     point = bf.find_map(DawidSkene(whole.without_statements()))

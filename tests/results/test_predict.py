@@ -189,8 +189,9 @@ def test_some_classes_and_raters(point):
     xr.testing.assert_equal(bf.label_probabilities(named), answered)
     assert few["label_posterior"]["class"].values.tolist() == NAMES["classes"]
     assert few["raters"]["rater"].values.tolist() == ["dan", "bob", "ann"]
-    with pytest.warns(UserWarning, match=r"No rater .* Got: raters \['Ann'\]"):
-        bf.predict(point, new_table([("a", "Ann", "low")], classes=["mid", "low"], raters=["Ann"]))
+    with pytest.warns(UserWarning, match=r"Got: new raters \['Ann'\] \(1 of 2; the"):
+        rows = [("a", "Ann", "low"), ("a", "ann", "low")]
+        bf.predict(point, new_table(rows, classes=["mid", "low"], raters=["Ann", "ann", "zed"]))
 
 
 @pytest.fixture(scope="module")

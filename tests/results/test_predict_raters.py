@@ -14,6 +14,7 @@ from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.models import DawidSkene, HiddenMarkov, ItemTypes, LatentGroup, MarkovRandomField
 from bayesfuse.testing import assert_close
 
+pytestmark = pytest.mark.filterwarnings("ignore::bayesfuse.errors.NewRatersWarning")
 FIT = {"draws": 9, "tune": 10, "chains": 2, "random_seed": 1, "progressbar": False, "quiet": True}
 ITEMS = NAMES["items"]
 SEQUENCES = bf.Sequences.from_lengths([24], items=ITEMS)

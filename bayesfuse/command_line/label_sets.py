@@ -1,0 +1,69 @@
+"""Tables in which raters gave sets of labels, with ``--label-sets``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import bayesfuse as bf
+from bayesfuse.command_line import CommandError
+from bayesfuse.command_line.columns import read_text_table
+from bayesfuse.command_line.console import write_stdout
+from bayesfuse.command_line.files import STDOUT
+from bayesfuse.command_line.tables import Tables
+from bayesfuse.data.column_roles import ITEM, LABEL, RATER, known_names
+from bayesfuse.data.tables import as_integers
+from bayesfuse.ensemble.sets_page import as_text_table
+
+NOT_OF_SETS = "wide format no_header ignore items classes positive normalise ordered costs ask by "
+NOT_OF_SETS += "sequence position graph spans picture"
+
+
+def read_label_sets(arguments: argparse.Namespace) -> Tables:
+    """Read sets of labels, and known ones; an empty cell is the set without labels."""
+    unused = [name for name in NOT_OF_SETS.split() if getattr(arguments, name) is not None]
+    if unused:
+        raise CommandError(
+            f"--{unused[0].replace('_', '-')} is not for sets of labels, of which one model is "
+            "fitted. Got: --label-sets"
+        )
+    paths = [arguments.responses, *arguments.more]
+    frame = pd.concat([_read(path, arguments) for path in paths], ignore_index=True)
+    label_sets = bf.Responses.from_label_sets(frame, separator=arguments.label_sets)
+    gold = _read(arguments.gold, arguments) if arguments.gold else None
+    columns = {ITEM: arguments.item, RATER: arguments.rater, LABEL: arguments.label}
+    read = repr(label_sets).partition(": ")[2] + "."
+    return Tables(label_sets, read, gold, columns=columns)  # type: ignore[arg-type]
+
+
+def _read(path: Path, arguments: argparse.Namespace) -> pd.DataFrame:
+    """Return a table with the columns item, rater and label, where it has these."""
+    frame, _ = read_text_table(path, [])
+    for role in (ITEM, RATER, LABEL):
+        names = frame.columns.tolist()
+        column = [name for name in (getattr(arguments, role),) if name in names]
+        column = column or known_names(names, role)[:1]
+        frame = frame.rename(columns=dict.fromkeys(column, role))
+    if LABEL in frame and arguments.drop_empty:
+        frame = frame[frame[LABEL].notna()]
+    elif LABEL in frame:
+        frame[LABEL] = frame[LABEL].fillna("")
+    if ITEM in frame:
+        names = as_integers(frame[ITEM].dropna().unique())
+        frame[ITEM] = [names.get(name, name) for name in frame[ITEM]]
+    return frame
+
+
+def write_sets(result: Any, tables: Tables, separator: str, path: Path) -> None:
+    """Write the most probable set of every item, its probability, and that of every label."""
+    table = as_text_table(result.labels(), separator)
+    table = table.rename(columns={"item": tables.columns[ITEM]})
+    settings: dict[str, Any] = {"index": False, "sep": "\t" if ".tsv" in path.suffixes else ","}
+    settings["float_format"] = "%.6g"
+    if path == STDOUT:
+        write_stdout(table.to_csv(**settings).rstrip("\n"))
+    else:
+        table.to_csv(path, **settings)
