@@ -14,7 +14,6 @@ from bayesfuse.data.describing import as_columns, in_one_line
 from bayesfuse.data.label_sets import LabelSets, known_answers
 from bayesfuse.ensemble.candidates import Selection, Side
 from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
-from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.fits import Fits, Session, run
 from bayesfuse.ensemble.fused import WIDTH, Fused, bullet, page_path
 from bayesfuse.ensemble.inputs import Inputs
@@ -143,7 +142,7 @@ def fuse_sets(
     inputs = Inputs(label_sets, gold=gold)  # type: ignore[arg-type]
     candidate = PROFILES.within(draws, label_sets.questions.n_responses)
     selection = Selection(inputs, [Side(1.0, [candidate])])
-    fits = run(selection, Fits(inputs, []), Evidence(), session)
+    fits = run(selection, Fits(inputs, []), session)
     if not fits.complete:
         raise ModelError(
             "The model of label sets needs more time, at least some seconds: give more minutes=. "
