@@ -78,6 +78,7 @@ def _shared(answer: xr.DataTree, n_labels: int, n_raters: int) -> dict[str, Any]
 
 
 def render(template: str, **values: Any) -> str:
+    """Return a template filled in."""
     import jinja2  # only pages need it
 
     environment = jinja2.Environment(
