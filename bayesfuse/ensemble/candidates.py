@@ -55,13 +55,17 @@ DRAFT_ON_GRAPHS = DRAFT | {"draws": 4}  # labels on graphs take long
 class Side:
     """Models that share a weight; ``by_prediction`` if it is divided by how well they predict.
 
-    Of ``rivals``, only the one that predicts best is used.
+    Of ``rivals``, only the one that predicts best is used. A side that ``extends`` a model of
+    another by an order has a weight only as far as that model, with the ``gain`` of the order in
+    nats per response, predicts as well as the others beside it.
     """
 
     weight: float
     candidates: list[Candidate]
     by_prediction: bool = False
     rivals: bool = False
+    extends: str | None = None
+    gain: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -177,8 +181,11 @@ def _of_sequences(inputs: Inputs, evidence: Evidence) -> list[Side]:
     both = []
     for side in _of_items(replace(inputs, sequences=None), evidence):
         order = evidence.order_of_classes if side.by_prediction else evidence.order_of_types
-        with_order = chains if side.by_prediction else [CHAIN_TYPES]
-        both.append(Side(side.weight * order.weight, with_order))
+        weight = side.weight * order.weight
+        if side.by_prediction:
+            both.append(Side(weight, chains))
+        else:
+            both.append(Side(weight, [CHAIN_TYPES], extends=ITEMS[0].name, gain=order.gain))
         both.append(replace(side, weight=side.weight * (1.0 - order.weight)))
     return [side for side in both if side.weight >= LEAST_WEIGHT]
 

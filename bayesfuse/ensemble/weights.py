@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,17 +44,16 @@ def weigh(fits: Fits, selection: Selection) -> xr.Dataset:
         rivals = [*(c for c in first.candidates if c.name in results), *drafts]
         others = [side for side in sides if side is not first]
         sides = [Side(first.weight, rivals, rivals=fits.inputs.graph is not None), *others]
-    total = sum(side.weight for side in sides)
     columns = {name: pd.Series(np.nan, list(results)) for name in ("elpd", "se")}
     weight, votes = pd.Series(0.0, list(results)), 0.0
-    for side in sides:
-        members = {c.name: results[c.name] for c in side.candidates if c.name in results}
-        inside = model_weights(
-            members, fits.inputs.responses, side.rivals, side.by_prediction
-        ).to_dataframe()
+    members = [{c.name: results[c.name] for c in s.candidates if c.name in results} for s in sides]
+    tables = [
+        model_weights(of_side, fits.inputs.responses, s.rivals, s.by_prediction).to_dataframe()
+        for of_side, s in zip(members, sides, strict=True)
+    ]
+    for side, inside, share in zip(sides, tables, _shares(sides, tables), strict=True):
         for name, column in columns.items():
             column.update(inside[name])
-        share = side.weight / total
         of_votes = max(c.votes for c in side.candidates if c.name in results)
         votes += share * of_votes
         weight[inside.index] += share * (1.0 - of_votes) * inside["weight"]
@@ -61,6 +61,25 @@ def weigh(fits: Fits, selection: Selection) -> xr.Dataset:
         weight[VOTES] = votes
     table = pd.DataFrame({"weight": weight} | columns).reindex(weight.index)
     return table.rename_axis("model").to_xarray()
+
+
+def _shares(sides: list[Side], tables: list[pd.DataFrame]) -> Array:
+    """Return the weights of sides; one that extends a poor model loses its own to the other."""
+    share = np.array([side.weight for side in sides])
+    share /= share.sum()
+    for number, side in enumerate(sides):
+        for other, table in enumerate(tables):
+            if side.extends in table.index:
+                lost = share[number] * (1.0 - _as_good(table["behind"][side.extends] - side.gain))
+                share[number] -= lost
+                share[other] += lost
+    return share
+
+
+def _as_good(behind: Any) -> Any:
+    """Return the weight of models that predict worse than the best, by nats per response."""
+    share = np.clip((NO_WEIGHT - behind) / (NO_WEIGHT - FULL_WEIGHT), 0.0, 1.0)
+    return np.where(np.isnan(share), 1.0, share)
 
 
 def model_weights(
@@ -86,12 +105,9 @@ def model_weights(
     has_types = ["type_share" in result["posterior"] for result in results.values()]
     rivals = np.array(has_types) | only_best
     n_responses = int(responses.multiplicity[responses.item].sum())
-    behind = np.max(elpd[rivals], initial=-np.inf) - elpd
-    if only_best:
-        share = np.where(behind > 0.0, 0.0, 1.0)
-    else:
-        share = np.clip((NO_WEIGHT - behind / n_responses) / (NO_WEIGHT - FULL_WEIGHT), 0.0, 1.0)
-    share[~rivals | np.isnan(behind)] = 1.0
+    behind = (np.max(elpd[rivals], initial=-np.inf) - elpd) / n_responses
+    share = np.where(behind > 0.0, 0.0, 1.0) if only_best else _as_good(behind)
+    share[~rivals] = 1.0
     if by_prediction and np.isfinite(elpd).all():
         difference = pointwise - pointwise[elpd.argmax()]
         error = difference.std(axis=1) * math.sqrt(difference.shape[1])
@@ -99,7 +115,7 @@ def model_weights(
     labels = [label_probabilities(member).transpose("item", "class") for member in results.values()]
     lost = np.array([lost_spans(member.values, responses) is not None for member in labels])
     share[lost & ~lost.all()] = 0.0
-    columns = {"weight": share / share.sum(), **columns}
+    columns = {"weight": share / share.sum(), "behind": behind, **columns}
     return xr.Dataset(
         {name: ("model", values) for name, values in columns.items()}, {"model": list(results)}
     )

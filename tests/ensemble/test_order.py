@@ -134,3 +134,26 @@ def test_the_answer_states_what_the_order_is_worth(chain):
     options = {"minutes": 5, "draws": 50, "checks": False, "random_seed": 1, "progressbar": False}
     fused = bf.fuse(responses, sequences=sequences, **options)
     assert "The order of the items predicts a rater who is left out better by" in str(fused)
+
+
+@pytest.mark.slow
+def test_the_order_of_a_poor_model_has_no_weight(monkeypatch):
+    """Types of items have one row for all raters, whose rows differ here; the chain adds to a poor
+    model. Its weight is not the gain of the order alone, but also that of the model it extends."""
+    rng = np.random.default_rng(1)
+    truth = np.zeros(1000, dtype=int)
+    for n in range(1, 1000):
+        truth[n] = truth[n - 1] if rng.random() < 0.6 else rng.integers(4)
+    made = bf.datasets.simulate_responses(
+        truth, 10, 4, confusion=rng.dirichlet(np.ones(4), (10, 4)), random_seed=rng
+    )
+    sequences = bf.Sequences.from_lengths([50] * 20)
+    # as if errors were clearly dependent, and the order of types as useful as it can be
+    found = Evidence(0.3, 0.01, order_of_types=OrderEvidence(0.004, 0.001, 0.9))
+    monkeypatch.setattr("bayesfuse.ensemble.fuse.examine", lambda inputs: found)
+    options = {"draws": 100, "checks": False, "random_seed": 1, "progressbar": False}
+    fused = bf.fuse(made.responses, sequences=sequences, minutes=5, **options)
+    weight = fused["comparison"].to_dataset().to_dataframe()["weight"]
+    assert weight["types in sequence"] < 0.01 and weight["clean items"] > 0.5
+    labels = bf.label_probabilities(fused).values.argmax(axis=1)
+    assert (labels == truth).mean() > 0.85
