@@ -27,12 +27,16 @@ FIFTH = 4
 STAGES = np.array(["W", "N1", "N2", "N3", "REM"])
 
 
-def read(task, nights):
-    """Return the responses of a task in its first nights, their order, and the true labels."""
+def read(task, nights, epochs=None):
+    """Return the responses of a task in its first nights, their order, and the true labels.
+
+    Of every night, all epochs or the first so many.
+    """
     folder = data("sleep_h")
     items = pd.read_csv(folder / "items.csv.gz")
     table = pd.read_csv(folder / "responses.csv.gz")
     items = items[items["sequence"].isin(items["sequence"].unique()[:nights])]
+    items = items.groupby("sequence").head(epochs or len(items))
     table = table[table["item"].isin(items["item"])]
     if task == "people":
         truth = table[table["rater"] == FIFTH].set_index("item")["label"]
@@ -114,17 +118,17 @@ def report(title, tables, seeds, minutes):
 
 
 def main() -> None:
-    parser = Arguments(__doc__, "two nights, one simulated table")
+    parser = Arguments(__doc__, "200 epochs of two nights, one simulated table")
     parser.add_argument("--nights", type=int, default=25)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=3.0)
     given = parser.parse_args()
-    nights, minutes = (2, 0.5) if given.quick else (given.nights, given.minutes)
+    nights, epochs, minutes = (2, 200, 0.2) if given.quick else (given.nights, None, given.minutes)
     for task, title in (
         ("people", "Four people predict the fifth"),
         ("networks", "Six networks, truth by people"),
     ):
-        report(title, [read(task, nights)], given.seeds, minutes)
+        report(title, [read(task, nights, epochs)], given.seeds, minutes)
     simulated = [from_chain(seed) for seed in range(1 if given.quick else 5)]
     report("Simulated chains, independent errors", simulated, 1, minutes)
 

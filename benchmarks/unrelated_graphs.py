@@ -89,7 +89,8 @@ def main() -> None:
     columns = ("accuracy", "log-loss", "ratio") * 2
     print(f"{'':<10}{''.join(f'{name:>9}' for name in columns)}{'graph':>9}  in log-loss     CPU s")
     for kind in options.kinds:
-        report(kind, 1 if options.quick else options.tables, options.minutes)
+        tables, minutes = (1, 0.3) if options.quick else (options.tables, options.minutes)
+        report(kind, tables, minutes)
 
 
 if __name__ == "__main__":
