@@ -70,6 +70,7 @@ TABLE = {
     f"--format {{{','.join(FORMATS)}}}": "the files are exports of this tool, or "
     "verdicts of judges; --item and --label choose among their columns, of verdicts also --rater, "
     "and --item question,system for items of several columns",
+    "--swapped COLUMN": "column of whether a judge saw a pair in the other order (verdicts)",
     "--no-header": "the first line holds responses, and columns are called 0, 1, 2, ...",
     "--ignore A,B,...": "columns of a wide table that are not raters",
     "--drop-empty": "leave out rows without a label",

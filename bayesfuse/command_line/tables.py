@@ -65,14 +65,19 @@ class Tables:
 def read_tables(arguments: argparse.Namespace) -> Tables:
     """Read all input files of ``fit``."""
     item, rater, label = roles = [arguments.item, arguments.rater, arguments.label]
+    if arguments.swapped is not None and arguments.format != "verdicts":
+        raise CommandError(
+            "--swapped describes verdicts: give --format verdicts. Got: another table"
+        )
     in_sequence = arguments.sequence is not None
     position_columns = [arguments.sequence, arguments.position] if in_sequence else []
     if repeated := [
         name for name, number in Counter(roles + position_columns).items() if number > 1
     ]:
         raise CommandError(f"a column can be used once only. Got: {repeated[0]!r} for two options")
+    by_item: pd.DataFrame | None = None
     if arguments.format is not None:
-        rows, read = _read_export(arguments, roles)
+        rows, read, by_item = _read_export(arguments, roles)
         columns = {} if "," in item else {ITEM: item}
     else:
         rows, read, columns = _read_rows(
@@ -117,9 +122,9 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
         graph = bf.Graph.from_edges(ends, weights, items=items)
     gold = _read_gold(arguments, responses) if arguments.gold else None
-    groups = (
-        _read_groups(arguments, responses, columns.get(ITEM)) if arguments.by is not None else None
-    )
+    groups = None
+    if arguments.by is not None:
+        groups = _read_groups(arguments, responses, columns.get(ITEM), by_item)
     if arguments.no_header or columns.get(ITEM) == tables.UNNAMED:
         columns = {}
     if in_sequence:
@@ -211,8 +216,10 @@ def _source(arguments: argparse.Namespace) -> Path:
     return Path(" + ".join(map(str, [arguments.responses, *arguments.more])))
 
 
-def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.DataFrame, str]:
-    """Return one row per response of exports that ``bf.io`` reads, and how they were read."""
+def _read_export(
+    arguments: argparse.Namespace, columns: list[str]
+) -> tuple[pd.DataFrame, str, pd.DataFrame | None]:
+    """Return one row per response of exports, how they were read, and columns of the items."""
     options = NOT_OF_EXPORTS[:-1] if arguments.items else NOT_OF_EXPORTS
     if unused := [name for name in options if getattr(arguments, name) is not None]:
         raise CommandError(
@@ -230,6 +237,12 @@ def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.
                 f"{name} with --format {arguments.format}"
             )
         chosen[roles[role]] = name.split(",") if "," in name and role != LABEL else name
+    if arguments.format == "verdicts":
+        chosen["normalise"] = bool(arguments.normalise)
+        if arguments.positive is not None:
+            chosen["positive"] = tables.as_integers([arguments.positive])[arguments.positive]
+        if arguments.swapped is not None:
+            chosen["swapped"] = arguments.swapped
     reader = f"read_{arguments.format.replace('-', '_')}"
     table = getattr(bf.io, reader)([arguments.responses, *arguments.more], **chosen)
     responses = getattr(table, "responses", table)
@@ -240,7 +253,8 @@ def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.
         arguments.ordered = responses.ordered if arguments.ordered is None else arguments.ordered
     rows = responses.to_frame().astype(str).set_axis(columns, axis=1).astype("category")
     rows[columns[0]] = rows[columns[0]].cat.set_categories(responses.items.astype(str))
-    return rows, f"Read by bf.io.{reader}, one row per response."
+    by_item = table.items if arguments.format == "verdicts" else None
+    return rows, f"Read by bf.io.{reader}, one row per response.", by_item
 
 
 def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -390,15 +404,28 @@ def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Ser
 
 
 def _read_groups(
-    arguments: argparse.Namespace, responses: bf.Responses, column: str | None
+    arguments: argparse.Namespace,
+    responses: bf.Responses,
+    column: str | None,
+    by_item: pd.DataFrame | None,
 ) -> pd.Series:
-    """Return the group of every item, from ``--by``; ``column`` has the items of responses."""
+    """Return the group of every item, from ``--by``.
+
+    ``column`` has the items of responses; ``by_item`` has the columns that exports have by item.
+    """
     path = arguments.items or arguments.responses
     item = arguments.item if arguments.items or column is None else column
-    if path == STDIN or (arguments.items is None and (arguments.format or arguments.more)):
+    if by_item is not None and arguments.items is None:
+        rule = "--by names a column with one value for every item"
+        require_columns(by_item, [arguments.by], path, rule, by_item.columns.tolist())
+        group_of = by_item[arguments.by]
+        frame = group_of.astype(str).where(group_of.notna()).rename_axis(item).reset_index()
+        frame[item] = frame[item].astype(str)
+    elif path == STDIN or (arguments.items is None and (arguments.format or arguments.more)):
         given = "standard input" if path == STDIN else "an export or several files"
         raise CommandError(f"--by needs a column of a file: give --items FILE. Got: {given}")
-    frame = read_columns(path, (item, arguments.by)).drop_duplicates()
+    else:
+        frame = read_columns(path, (item, arguments.by)).drop_duplicates()
     require_complete(frame, path, f"every item needs a group for --by {arguments.by}")
     require_unique(frame[item], path, "an item has one group in all its rows")
     names = {str(name): name for name in responses.items.tolist()}

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from pandas.api.types import is_hashable
 
 from bayesfuse.data.arrays import quoted, refuse, shown
+from bayesfuse.data.column_roles import plain_name
 from bayesfuse.data.files import as_paths, read_file
 from bayesfuse.data.judgments import standard_verdicts
 from bayesfuse.data.layouts import naming_reader
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import require_few_classes
-from bayesfuse.errors import ResponsesError, require_kind
+from bayesfuse.errors import ResponsesError, require_kind, warn
 from bayesfuse.errors.messages import SHORT
 
 SILENT = ("", "abstain", "abstention", "error", "n/a", "na", "none", "null", "nan", "?", "unknown")
@@ -54,6 +55,8 @@ ORDER |= {"false": False, "0": False, "0.0": False, "no": False}
 MAX_GRADES = 101
 OTHER_SIDE = {"A": "B", "B": "A"}
 SWAPPED = " (swapped)"
+NAMES_OF_ORDER = {"swapped", "isswapped", "swap", "flipped", "reversed", "order", "position"}
+"""Usual names of the column ``swapped``, as by :func:`plain_name`."""
 
 
 class Verdicts(NamedTuple):
@@ -170,6 +173,8 @@ def read_verdicts(
             )
         turned = [OTHER_SIDE.get(label, label) for label in labels]
         labels = np.where(is_swapped[is_given], turned, labels)
+    if "A" in (classes or []) and not swapped:
+        _warn_of_order(frame.drop(columns=["", *item_columns, *used]))
     responses = Responses.from_long(
         {"item": long["item"][is_given].to_numpy(), "rater": judge_of[is_given], "label": labels},
         items=list(dict.fromkeys(frame[""])),
@@ -208,6 +213,17 @@ def _read_order(column: pd.Series) -> NDArray[np.bool_]:
     rule = "swapped= must be true, yes or 1, or false, no or 0, in every row."
     refuse(is_swapped.isna(), rule, lambda _: shown(column[is_swapped.isna()].unique()))
     return is_swapped.to_numpy(dtype=bool)
+
+
+def _warn_of_order(unread: pd.DataFrame) -> None:
+    """Warn of a column that seems to say in which order a judge saw the outputs."""
+    for name in unread:
+        if plain_name(name) in NAMES_OF_ORDER and unread[name].nunique() > 1:
+            warn(
+                f"Column {name!r} is not read, and verdicts count as given in one order: if it "
+                f'tells which pairs a judge saw in the other order, give swapped="{name}" (true or '
+                "false in every row)."
+            )
 
 
 def _parse(text: pd.Series, missing: Sequence[Any]) -> dict[str, _Verdict]:

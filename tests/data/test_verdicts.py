@@ -1,6 +1,7 @@
 """Verdicts of judges, as people write them, become responses."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -150,3 +151,15 @@ def test_what_is_refused(tmp_path):
         ModelError, r"path of a CSV.* JSONL .* Got: .*none\.jsonl", bf.io.read_verdicts, path
     )
     refused_as(ModelError, r"must be a pd\.DataFrame.* Got: int", bf.io.read_verdicts, 3)
+
+
+def test_a_column_of_orders_that_is_not_read_is_warned_of():
+    frame = pd.DataFrame({"item": [1, 1, 2, 2], "judge": "x", "verdict": list("ABAB")})
+    frame["is_swapped"] = [0, 1, 0, 1]
+    with pytest.warns(UserWarning, match='is not read.* swapped="is_swapped"'):
+        bf.io.read_verdicts(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bf.io.read_verdicts(frame, swapped="is_swapped")
+        bf.io.read_verdicts(frame.assign(is_swapped=0))
+        bf.io.read_verdicts(frame.assign(verdict=list("yynn")))
