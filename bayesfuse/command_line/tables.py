@@ -31,6 +31,7 @@ from bayesfuse.data.arrays import shown
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, assign_roles
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.layouts import naming_reader
+from bayesfuse.data.reading import left_out, skipped
 
 NOT_OF_EXPORTS = ("wide", "no_header", "ignore", "drop_empty", "sequence")
 
@@ -261,7 +262,7 @@ def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.D
     """Return the rows of a long table with a label, and in words which were left out."""
     item, rater, label = frame.columns[:3]
     path = _source(arguments)
-    _, skips = tables.left_out(frame[label], _declared(arguments))
+    _, skips = left_out(frame[label], _declared(arguments))
     is_skipped = frame[label].isin(skips)
     if not arguments.drop_empty:
         rule = "a row needs a label; --drop-empty leaves out those without"
@@ -274,7 +275,7 @@ def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.D
     n_empty = int(frame[label].isna().sum())
     raters_without_labels = sorted({*frame[rater].dropna()} - {*labelled[rater]}) if n_empty else []
     words = tables.without_labels(n_empty, raters_without_labels)
-    return labelled, words + tables.skipped(frame[label][is_skipped], "--classes")
+    return labelled, words + skipped(frame[label][is_skipped], "--classes")
 
 
 def _read_wide(
