@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.label_sets import LabelSets, known_answers
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.data.vote_counts import VOTERS
@@ -134,7 +134,7 @@ def rater_table(
     require_choice("columns", columns, "main", "all")
     if isinstance(result, LabelSets):
         known = None if truth is None else known_answers(result, truth)
-        return _without_model(result.questions, by, known)
+        return _without_model(_over_labels(result), by, known)
     if not isinstance(result, xr.DataTree):
         return _without_model(read_table(result)[0], by, truth)
     if SETS in result.children:
@@ -282,6 +282,14 @@ def _of_this_model(
 def _are_ends(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which columns are ends of intervals."""
     return np.array([name.endswith(("_low", "_high")) for name in table])
+
+
+def _over_labels(sets: LabelSets) -> Responses:
+    """Return the answers to all questions with a rater for every person, not one for each label."""
+    table = sets.questions
+    rater = table.rater // sets.n_labels
+    key = (table.item * len(sets.raters) + rater) * table.n_classes + table.label
+    return from_key(key, table.items, sets.raters, table.classes)
 
 
 def _without_model(responses: Responses, by: Any, truth: Any) -> pd.DataFrame:
