@@ -392,6 +392,8 @@ def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Ser
     frame = read_columns(path)
     if arguments.rater in frame:  # a table of responses
         requested = [ITEM, LABEL]
+    if "," in arguments.item:
+        frame = gold_tables.with_item_names(frame, responses)
     ends = gold_tables.gold_columns(list(frame), *requested)
     if len(ends) < 2:
         hint = "known labels are in the columns item and label, or those of --item and --label"

@@ -18,6 +18,7 @@ from bayesfuse.data.column_roles import plain_name
 from bayesfuse.data.files import as_paths, read_file
 from bayesfuse.data.judgments import standard_verdicts
 from bayesfuse.data.layouts import naming_reader
+from bayesfuse.data.names import JOINT, joined_columns
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import require_few_classes
@@ -92,7 +93,8 @@ def read_verdicts(
         systems. "A" is the system of the first column or, if a question has both orders of a pair,
         the first in the alphabet, as ``items["model_a"]`` has it.
     item, judge : str or sequence of str
-        Columns that name an item or a judge together, such as ``["question", "system"]``.
+        Columns that name an item or a judge together, such as ``["question", "system"]``: items
+        are then "1 / new", judges "gpt-4 strict". Known labels may have the same columns.
     verdict : str
     judges : sequence of str, optional
         Columns of a wide table, one for every judge, in place of ``judge`` and ``verdict``.
@@ -148,9 +150,9 @@ def read_verdicts(
     used = [*(wide or [*judge_columns, verdict]), *([swapped] if swapped else [])]
     with naming_reader(frame, "read_verdicts"):
         _require_columns(frame, item_columns, used, [] if wide else judge_columns)
-    frame = frame.assign(**{"": _joined(frame, item_columns, " / ")})
+    frame = frame.assign(**{"": joined_columns(frame, item_columns, JOINT)})
     is_swapped = _read_order(frame[swapped]) if swapped else np.zeros(len(frame), dtype=bool)
-    columns = {name: name for name in wide} or {verdict: _joined(frame, judge_columns, " ")}
+    columns = {name: name for name in wide} or {verdict: joined_columns(frame, judge_columns, " ")}
     parts = [
         pd.DataFrame({"item": frame[""], "judge": names, "verdict": frame[column]})
         for column, names in columns.items()
@@ -236,12 +238,6 @@ def _parse(text: pd.Series, missing: Sequence[Any]) -> dict[str, _Verdict]:
 
 def _as_text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict | list) else str(value)  # of JSON files
-
-
-def _joined(frame: pd.DataFrame, columns: list[str], separator: str) -> Any:
-    if len(columns) == 1:
-        return frame[columns[0]]
-    return frame[columns].astype(str).agg(separator.join, axis=1)
 
 
 class _Verdict(NamedTuple):

@@ -163,3 +163,21 @@ def test_a_column_of_orders_that_is_not_read_is_warned_of():
         bf.io.read_verdicts(frame, swapped="is_swapped")
         bf.io.read_verdicts(frame.assign(is_swapped=0))
         bf.io.read_verdicts(frame.assign(verdict=list("yynn")))
+
+
+@pytest.mark.parametrize("form", ["frame", "file", "series"])
+def test_known_labels_name_items_by_the_same_columns(form, tmp_path):
+    rows = [(n // 4, ("new", "old")[n // 2 % 2], "xy"[n % 2], "gb"[n % 3 > 0]) for n in range(16)]
+    frame = pd.DataFrame(rows, columns=["question", "system", "judge", "verdict"])
+    responses, _, _ = bf.io.read_verdicts(frame, item=["question", "system"])
+    known = pd.DataFrame({"system": ["new", "old"], "question": [1, 3], "label": ["g", "b"]})
+    gold = known.assign(remark="sure")
+    if form == "file":
+        gold.to_csv(gold := tmp_path / "gold.csv", index=False)
+    if form == "series":
+        gold = known.set_index(["question", "system"])["label"]
+    model = bf.models.DawidSkene(responses, gold=gold)
+    result = bf.find_map(model)
+    by_item = bf.label_probabilities(result).to_pandas()
+    assert by_item.loc["1 / new", "g"] == by_item.loc["3 / old", "b"] == 1.0
+    assert (by_item == 1.0).any(axis=1).sum() == 2
