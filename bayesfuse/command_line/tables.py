@@ -430,7 +430,12 @@ def _read_groups(
     else:
         frame = read_columns(path, (item, arguments.by)).drop_duplicates()
     require_complete(frame, path, f"every item needs a group for --by {arguments.by}")
-    require_unique(frame[item], path, "an item has one group in all its rows")
+    rule = (
+        "an item has one group in all its rows; answers of several systems to a question are "
+        f"items of their own, named by both columns: --format verdicts --item {item},"
+        f"{arguments.by} reads them so"
+    )
+    require_unique(frame[item], path, rule)
     names = {str(name): name for name in responses.items.tolist()}
     index = pd.Index([names.get(name) for name in frame[item]])
     group = pd.Series(frame[arguments.by].astype(str).to_numpy(), index, name=arguments.by)

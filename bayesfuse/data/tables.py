@@ -218,10 +218,10 @@ def _read_long(
     if dropped.any():
         rows = frame.loc[~dropped, list(roles)]
         rows[label] = _without(rows[label], [*marks, *skips])
-        has_label = f"~frame[{label!r}].isin({[*marks, *skips]})"
-        filters = (
-            f"[frame[{label!r}].notna() & {has_label}]" if no_label.any() else f"[{has_label}]"
-        )
+        filters = f"[frame[{label!r}].notna()]" if no_label.any() else ""
+        if marks or skips:
+            has_label = f"~frame[{label!r}].isin({[*marks, *skips]})"
+            filters = f"{filters.removesuffix(']')} & {has_label}]" if filters else f"[{has_label}]"
         if rows[label].dtype.kind == "f" and (rows[label] == np.floor(rows[label])).all():
             rows[label] = rows[label].astype(np.int64)  # floats only because of the missing ones
             filters += f".astype({{{label!r}: int}})"

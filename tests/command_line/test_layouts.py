@@ -348,3 +348,29 @@ def test_the_order_of_pairs_is_an_option_of_verdicts(tmp_path, capsys):
     assert read.responses.to_frame()["label"].tolist() == ["A"] * 4
     assert main(f"doctor {path} --swapped swapped --label verdict".split()) == 2
     assert "--swapped describes verdicts" in capsys.readouterr().err
+
+
+def test_what_is_asked_can_be_copied(tmp_path, capsys):
+    frame = pd.DataFrame({"film": ITEM, "critic": RATER, "grade": LABEL})
+    with pytest.raises(ResponsesError, match='such as item="film", rater="critic", label="grade"'):
+        read_table(frame)
+    frame.to_csv(path := tmp_path / "films.csv", index=False)
+    assert main(["doctor", str(path)]) == 2
+    assert '--item "film" --rater "critic" --label "grade"' in capsys.readouterr().err
+    wide = pd.DataFrame({"item": [1, 1, 2, 3], "ann": list("yyny"), "bob": list("ynny")})
+    with pytest.raises(ResponsesError, match=r"melt\(id_vars='item', var_name='rater'"):
+        read_table(wide)
+    long = wide.melt(id_vars="item", var_name="rater", value_name="label")
+    assert read_table(long)[0].n_responses == 8
+    long.assign(system=list("abababab")).to_csv(path, index=False)
+    assert main(f"fit {path} --by system".split()) == 2
+    assert "--format verdicts --item item,system" in capsys.readouterr().err
+
+
+def test_code_that_reads_a_table_has_no_empty_conditions():
+    frame = pd.DataFrame({"item": ITEM, "rater": RATER, "label": [None, *LABEL[1:]]})
+    for labels, condition in ((frame["label"], False), (["skip", *LABEL[1:]], True)):
+        code = read_table(frame.assign(label=labels), missing="drop")[2]
+        assert ".isin([])" not in code and (".isin(" in code) is condition
+        exec(code, space := {"frame": frame.assign(label=labels), "bf": bf})
+        assert space["responses"].n_responses == len(frame) - 1
