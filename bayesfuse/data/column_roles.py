@@ -225,15 +225,17 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
         names = candidates[role] or _suggestions(table, role, assigned)
         hint = f" (did you mean {' or '.join(map(quoted, names[:MAX_SHOWN]))}?)" if names else ""
         questions.append(f"{role}={hint}")
-        likely += [name for name in names if name not in likely][:1] or ["…"]
+        likely += [name for name in names if name not in likely][:1]
         got.append(f"several columns for {role!r}" if candidates[role] else f"no column {role!r}")
     read = f" (read: columns {shown(assigned)})" if assigned else ""
     closed = [role for role in KNOWN if role not in open_roles]
-    column = dict(zip([*closed, *open_roles], likely, strict=True))
-    line = ", ".join(f'{role}="{column[role]}"' for role in KNOWN)
+    line = ""
+    if len(likely) == len(KNOWN):
+        column = dict(zip([*closed, *open_roles], likely, strict=True))
+        line = ", such as " + ", ".join(f'{role}="{column[role]}"' for role in KNOWN)
     raise ResponsesError(
         f"A table with one row per response{read} needs one column of items, of raters and of "
-        f"labels: give {' and '.join(questions)}, such as {line}. If each column holds the "
+        f"labels: give {' and '.join(questions)}{line}. If each column holds the "
         "labels of one rater, use bf.Responses.from_matrix (--wide on the command line). Got: "
         f"{' and '.join(got)} among {shown(table.names)}."
     )
