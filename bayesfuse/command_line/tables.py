@@ -24,9 +24,8 @@ from bayesfuse.command_line.columns import (
     require_lines,
     require_unique,
 )
-from bayesfuse.command_line.console import write_stderr
-from bayesfuse.command_line.files import STDIN
-from bayesfuse.data import gold_tables, tables
+from bayesfuse.command_line.known import read_gold, read_groups
+from bayesfuse.data import tables
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, assign_roles
 from bayesfuse.data.headings import without_headings
@@ -122,10 +121,10 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     if edges is not None:
         ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
         graph = bf.Graph.from_edges(ends, weights, items=items)
-    gold = _read_gold(arguments, responses) if arguments.gold else None
+    gold = read_gold(arguments, responses) if arguments.gold else None
     groups = None
     if arguments.by is not None:
-        groups = _read_groups(arguments, responses, columns.get(ITEM), by_item)
+        groups = read_groups(arguments, responses, columns.get(ITEM), by_item)
     if arguments.no_header or columns.get(ITEM) == tables.UNNAMED:
         columns = {}
     if in_sequence:
@@ -384,62 +383,6 @@ def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[A
     except ValueError as error:
         raise CommandError(f"weights must be numbers. Got: {error} in {path}") from error
     return frame, weights[column.cat.codes]
-
-
-def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:
-    """Return known labels, in columns named as in the table, or item and label."""
-    path, requested = arguments.gold, [arguments.item, arguments.label]
-    frame = read_columns(path)
-    if arguments.rater in frame:  # a table of responses
-        requested = [ITEM, LABEL]
-    if "," in arguments.item:
-        frame = gold_tables.with_item_names(frame, responses)
-    ends = gold_tables.gold_columns(list(frame), *requested)
-    if len(ends) < 2:
-        hint = "known labels are in the columns item and label, or those of --item and --label"
-        require_columns(frame, [ITEM, LABEL], path, hint, list(frame))
-    item, label = (frame[name].astype(object) for name in ends)
-    require_complete(item[label.notna()].to_frame(), path, "a gold label needs an item and a label")
-    gold: Any = gold_tables.read_gold(gold_tables.known_as_text(item, label, responses), responses)
-    if n_empty := int(item.notna().sum()) - len(gold):
-        write_stderr(f"bayesfuse: {n_empty:,} rows of {path} have no label and are left out")
-    return gold
-
-
-def _read_groups(
-    arguments: argparse.Namespace,
-    responses: bf.Responses,
-    column: str | None,
-    by_item: pd.DataFrame | None,
-) -> pd.Series:
-    """Return the group of every item, from ``--by``.
-
-    ``column`` has the items of responses; ``by_item`` has the columns that exports have by item.
-    """
-    path = arguments.items or arguments.responses
-    item = arguments.item if arguments.items or column is None else column
-    if by_item is not None and arguments.items is None:
-        rule = "--by names a column with one value for every item"
-        require_columns(by_item, [arguments.by], path, rule, by_item.columns.tolist())
-        group_of = by_item[arguments.by]
-        frame = group_of.astype(str).where(group_of.notna()).rename_axis(item).reset_index()
-        frame[item] = frame[item].astype(str)
-    elif path == STDIN or (arguments.items is None and (arguments.format or arguments.more)):
-        given = "standard input" if path == STDIN else "an export or several files"
-        raise CommandError(f"--by needs a column of a file: give --items FILE. Got: {given}")
-    else:
-        frame = read_columns(path, (item, arguments.by)).drop_duplicates()
-    require_complete(frame, path, f"every item needs a group for --by {arguments.by}")
-    rule = (
-        "an item has one group in all its rows; answers of several systems to a question are "
-        f"items of their own, named by both columns: --format verdicts --item {item},"
-        f"{arguments.by} reads them so"
-    )
-    require_unique(frame[item], path, rule)
-    names = {str(name): name for name in responses.items.tolist()}
-    index = pd.Index([names.get(name) for name in frame[item]])
-    group = pd.Series(frame[arguments.by].astype(str).to_numpy(), index, name=arguments.by)
-    return group[index.notna()]
 
 
 def _renamed(column: pd.Series, names: Mapping[str, Any] | None = None) -> pd.Series:
