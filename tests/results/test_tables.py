@@ -284,7 +284,7 @@ def test_without_responses():
     refused(r"no .confusion. among", bf.rater_table, result)
 
 
-def test_raters_of_a_table_with_silence_or_partial_answers_are_told_from_the_result():
+def test_raters_of_a_result_whose_table_has_silence():
     rng = np.random.default_rng(3)
     truth = rng.integers(2, size=40)
     votes = np.where(rng.random((40, 4)) < 0.8, truth[:, None], 1 - truth[:, None])
