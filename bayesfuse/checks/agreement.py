@@ -17,7 +17,7 @@ from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ModelError, ResponsesError, require_count, require_seed
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.class_shares import ALL
-from bayesfuse.results.contents import responses_of
+from bayesfuse.results.contents import observed_labels
 from bayesfuse.results.summaries import tails
 
 MAX_WEIGHTS = 10_000_000  # numbers in memory for bootstrap weights
@@ -87,7 +87,7 @@ def agreement(
     if isinstance(responses, LabelSets):
         return _of_sets(responses, by, draws, ci_prob, random_seed)
     if isinstance(responses, xr.DataTree):
-        responses = responses_of(responses)
+        responses = observed_labels(responses)
     responses = read_table(responses)[0]
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)

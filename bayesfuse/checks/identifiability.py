@@ -36,7 +36,7 @@ FACT_NAMES = {
     "parts": "parts of raters with items in common",
     "known": "known labels of items with responses",
     "parameters": "parameters of raters and shares",
-    "degrees_of_freedom": "degrees of freedom of the responses",
+    "degrees_of_freedom": "possible response patterns",
 }
 """Facts, as they are printed."""
 

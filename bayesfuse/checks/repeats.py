@@ -27,6 +27,7 @@ GRID = (np.arange(20) + 0.5) / 20
 ITERATIONS = 60  # of EM
 
 SEVERAL = 5  # raters that a sentence lists
+MIN_REPEATS = 10  # repeats of a rater of which a sentence says how alike they are
 
 EXAMINED = 20_000  # responses that show how raters err, besides those to items with repeats
 
@@ -149,17 +150,26 @@ def in_words(repeats: pd.DataFrame) -> list[str]:
     repeats = repeats[repeats["repeats"] > 0]
     if not len(repeats):
         return sentences
-    most = repeats.sort_values("repeats", ascending=False)
+    most = repeats[repeats["repeats"] >= MIN_REPEATS].sort_values("repeats", ascending=False)
+    n_others = len(repeats) - min(len(most), SEVERAL)
+    if not len(most):
+        number = int(repeats["repeats"].sum())
+        few = "1 response repeats" if number == 1 else f"{number:,} responses repeat"
+        return [*sentences, f"{few} an earlier one of the same rater to the same item."]
     count = []
-    for name, row in most.iterrows():
+    for name, row in most.head(SEVERAL).iterrows():
         count.append(
             f"those of {in_one_line(name)} are alike in {row['agreement']:.0%} of the pairs, and "
             f"five count as about {1.0 + 4.0 * row['independent']:.1f}"
         )
+    if n_others:
+        count.append(
+            f"and those of {'one more rater' if n_others == 1 else f'{n_others:,} others'}"
+        )
     return [
         *sentences,
         "Repeated responses of a rater to an item may share an error: "
-        f"{_some(count, '; ')} (bf.checks.collapse_repeats lists all).",
+        f"{'; '.join(count)} (bf.checks.collapse_repeats lists all).",
     ]
 
 

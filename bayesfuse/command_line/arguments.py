@@ -70,6 +70,7 @@ TABLE = {
     f"--format {{{','.join(FORMATS)}}}": "the files are exports of this tool, or "
     "verdicts of judges; --item and --label choose among their columns, of verdicts also --rater, "
     "and --item question,system for items of several columns",
+    "--swapped COLUMN": "column of whether a judge saw a pair in the other order (verdicts)",
     "--no-header": "the first line holds responses, and columns are called 0, 1, 2, ...",
     "--ignore A,B,...": "columns of a wide table that are not raters",
     "--drop-empty": "leave out rows without a label",
@@ -137,6 +138,7 @@ OF_ANY_MODEL = {
 KNOWN_OPTIONS = [known for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for known in table]
 
 ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"|True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
+COMMA = re.compile(r'(--\w+ "[^"]*"),(?= --)')
 MINUTES = re.compile(r"\bminutes=(\d+(?:\.\d+)?(?:e-\d+)?)")
 OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
 OTHERWISE |= {"judge": "rater", "verdict": "label"}
@@ -156,7 +158,8 @@ def in_options(message: str) -> str:
             return match[0]
         return f"{name} {match['value']}" if match["value"] else name
 
-    return ARGUMENT.sub(option, MINUTES.sub(time, message))
+    # names of columns in a row, to copy
+    return COMMA.sub(r"\1", ARGUMENT.sub(option, MINUTES.sub(time, message)))
 
 
 def path(text: str) -> Path:

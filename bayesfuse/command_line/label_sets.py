@@ -19,7 +19,7 @@ from bayesfuse.data.tables import as_integers
 from bayesfuse.ensemble.sets_page import as_text_table
 
 NOT_OF_SETS = "wide format no_header ignore items classes positive normalise ordered costs ask by "
-NOT_OF_SETS += "sequence position graph spans picture"
+NOT_OF_SETS += "swapped sequence position graph spans picture"
 
 
 def read_label_sets(arguments: argparse.Namespace) -> Tables:

@@ -24,13 +24,13 @@ from bayesfuse.command_line.columns import (
     require_lines,
     require_unique,
 )
-from bayesfuse.command_line.console import write_stderr
-from bayesfuse.command_line.files import STDIN
-from bayesfuse.data import gold_tables, tables
+from bayesfuse.command_line.known import read_gold, read_groups
+from bayesfuse.data import tables
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, assign_roles
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.layouts import naming_reader
+from bayesfuse.data.reading import left_out, skipped
 
 NOT_OF_EXPORTS = ("wide", "no_header", "ignore", "drop_empty", "sequence")
 
@@ -65,14 +65,19 @@ class Tables:
 def read_tables(arguments: argparse.Namespace) -> Tables:
     """Read all input files of ``fit``."""
     item, rater, label = roles = [arguments.item, arguments.rater, arguments.label]
+    if arguments.swapped is not None and arguments.format != "verdicts":
+        raise CommandError(
+            "--swapped describes verdicts: give --format verdicts. Got: another table"
+        )
     in_sequence = arguments.sequence is not None
     position_columns = [arguments.sequence, arguments.position] if in_sequence else []
     if repeated := [
         name for name, number in Counter(roles + position_columns).items() if number > 1
     ]:
         raise CommandError(f"a column can be used once only. Got: {repeated[0]!r} for two options")
+    by_item: pd.DataFrame | None = None
     if arguments.format is not None:
-        rows, read = _read_export(arguments, roles)
+        rows, read, by_item = _read_export(arguments, roles)
         columns = {} if "," in item else {ITEM: item}
     else:
         rows, read, columns = _read_rows(
@@ -116,10 +121,10 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
     if edges is not None:
         ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
         graph = bf.Graph.from_edges(ends, weights, items=items)
-    gold = _read_gold(arguments, responses) if arguments.gold else None
-    groups = (
-        _read_groups(arguments, responses, columns.get(ITEM)) if arguments.by is not None else None
-    )
+    gold = read_gold(arguments, responses) if arguments.gold else None
+    groups = None
+    if arguments.by is not None:
+        groups = read_groups(arguments, responses, columns.get(ITEM), by_item)
     if arguments.no_header or columns.get(ITEM) == tables.UNNAMED:
         columns = {}
     if in_sequence:
@@ -211,8 +216,10 @@ def _source(arguments: argparse.Namespace) -> Path:
     return Path(" + ".join(map(str, [arguments.responses, *arguments.more])))
 
 
-def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.DataFrame, str]:
-    """Return one row per response of exports that ``bf.io`` reads, and how they were read."""
+def _read_export(
+    arguments: argparse.Namespace, columns: list[str]
+) -> tuple[pd.DataFrame, str, pd.DataFrame | None]:
+    """Return one row per response of exports, how they were read, and columns of the items."""
     options = NOT_OF_EXPORTS[:-1] if arguments.items else NOT_OF_EXPORTS
     if unused := [name for name in options if getattr(arguments, name) is not None]:
         raise CommandError(
@@ -230,6 +237,12 @@ def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.
                 f"{name} with --format {arguments.format}"
             )
         chosen[roles[role]] = name.split(",") if "," in name and role != LABEL else name
+    if arguments.format == "verdicts":
+        chosen["normalise"] = bool(arguments.normalise)
+        if arguments.positive is not None:
+            chosen["positive"] = tables.as_integers([arguments.positive])[arguments.positive]
+        if arguments.swapped is not None:
+            chosen["swapped"] = arguments.swapped
     reader = f"read_{arguments.format.replace('-', '_')}"
     table = getattr(bf.io, reader)([arguments.responses, *arguments.more], **chosen)
     responses = getattr(table, "responses", table)
@@ -240,14 +253,15 @@ def _read_export(arguments: argparse.Namespace, columns: list[str]) -> tuple[pd.
         arguments.ordered = responses.ordered if arguments.ordered is None else arguments.ordered
     rows = responses.to_frame().astype(str).set_axis(columns, axis=1).astype("category")
     rows[columns[0]] = rows[columns[0]].cat.set_categories(responses.items.astype(str))
-    return rows, f"Read by bf.io.{reader}, one row per response."
+    by_item = table.items if arguments.format == "verdicts" else None
+    return rows, f"Read by bf.io.{reader}, one row per response.", by_item
 
 
 def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return the rows of a long table with a label, and in words which were left out."""
     item, rater, label = frame.columns[:3]
     path = _source(arguments)
-    _, skips = tables.left_out(frame[label], _declared(arguments))
+    _, skips = left_out(frame[label], _declared(arguments))
     is_skipped = frame[label].isin(skips)
     if not arguments.drop_empty:
         rule = "a row needs a label; --drop-empty leaves out those without"
@@ -260,7 +274,7 @@ def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.D
     n_empty = int(frame[label].isna().sum())
     raters_without_labels = sorted({*frame[rater].dropna()} - {*labelled[rater]}) if n_empty else []
     words = tables.without_labels(n_empty, raters_without_labels)
-    return labelled, words + tables.skipped(frame[label][is_skipped], "--classes")
+    return labelled, words + skipped(frame[label][is_skipped], "--classes")
 
 
 def _read_wide(
@@ -369,42 +383,6 @@ def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[A
     except ValueError as error:
         raise CommandError(f"weights must be numbers. Got: {error} in {path}") from error
     return frame, weights[column.cat.codes]
-
-
-def _read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:
-    """Return known labels, in columns named as in the table, or item and label."""
-    path, requested = arguments.gold, [arguments.item, arguments.label]
-    frame = read_columns(path)
-    if arguments.rater in frame:  # a table of responses
-        requested = [ITEM, LABEL]
-    ends = gold_tables.gold_columns(list(frame), *requested)
-    if len(ends) < 2:
-        hint = "known labels are in the columns item and label, or those of --item and --label"
-        require_columns(frame, [ITEM, LABEL], path, hint, list(frame))
-    item, label = (frame[name].astype(object) for name in ends)
-    require_complete(item[label.notna()].to_frame(), path, "a gold label needs an item and a label")
-    gold: Any = gold_tables.read_gold(gold_tables.known_as_text(item, label, responses), responses)
-    if n_empty := int(item.notna().sum()) - len(gold):
-        write_stderr(f"bayesfuse: {n_empty:,} rows of {path} have no label and are left out")
-    return gold
-
-
-def _read_groups(
-    arguments: argparse.Namespace, responses: bf.Responses, column: str | None
-) -> pd.Series:
-    """Return the group of every item, from ``--by``; ``column`` has the items of responses."""
-    path = arguments.items or arguments.responses
-    item = arguments.item if arguments.items or column is None else column
-    if path == STDIN or (arguments.items is None and (arguments.format or arguments.more)):
-        given = "standard input" if path == STDIN else "an export or several files"
-        raise CommandError(f"--by needs a column of a file: give --items FILE. Got: {given}")
-    frame = read_columns(path, (item, arguments.by)).drop_duplicates()
-    require_complete(frame, path, f"every item needs a group for --by {arguments.by}")
-    require_unique(frame[item], path, "an item has one group in all its rows")
-    names = {str(name): name for name in responses.items.tolist()}
-    index = pd.Index([names.get(name) for name in frame[item]])
-    group = pd.Series(frame[arguments.by].astype(str).to_numpy(), index, name=arguments.by)
-    return group[index.notna()]
 
 
 def _renamed(column: pd.Series, names: Mapping[str, Any] | None = None) -> pd.Series:

@@ -220,18 +220,24 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
     if not open_roles:
         return Roles(*(names[0] for names in candidates.values()))
     assigned = [names[0] for names in candidates.values() if len(names) == 1]
-    questions, got = [], []
+    questions, got, likely = [], [], list(assigned)
     for role in open_roles:
         names = candidates[role] or _suggestions(table, role, assigned)
         hint = f" (did you mean {' or '.join(map(quoted, names[:MAX_SHOWN]))}?)" if names else ""
         questions.append(f"{role}={hint}")
+        likely += [name for name in names if name not in likely][:1]
         got.append(f"several columns for {role!r}" if candidates[role] else f"no column {role!r}")
     read = f" (read: columns {shown(assigned)})" if assigned else ""
+    closed = [role for role in KNOWN if role not in open_roles]
+    line = ""
+    if len(likely) == len(KNOWN):
+        column = dict(zip([*closed, *open_roles], likely, strict=True))
+        line = ", such as " + ", ".join(f'{role}="{column[role]}"' for role in KNOWN)
     raise ResponsesError(
         f"A table with one row per response{read} needs one column of items, of raters and of "
-        f"labels: give {' and '.join(questions)}. If each column holds the labels of one rater, "
-        f"use bf.Responses.from_matrix (--wide on the command line). Got: {' and '.join(got)} "
-        f"among {shown(table.names)}."
+        f"labels: give {' and '.join(questions)}{line}. If each column holds the "
+        "labels of one rater, use bf.Responses.from_matrix (--wide on the command line). Got: "
+        f"{' and '.join(got)} among {shown(table.names)}."
     )
 
 
@@ -244,7 +250,10 @@ def _suggestions(table: Columns, role: str, assigned: list[Any]) -> list[Any]:
     alike = [name for name in free if words[name] & {*KNOWN[role]}]
     if role == ITEM:
         alike = alike or [name for name in free if ID_SUFFIX.search(str(name))]
-    return (alike or sorted(free, key=lambda name: len(table.counts(name))))[:MAX_SHOWN]
+        free.sort(key=lambda name: (not table.repeats(name), -len(table.counts(name))))
+    else:
+        free.sort(key=lambda name: len(table.counts(name)))
+    return (alike or free)[:MAX_SHOWN]
 
 
 def _item_of_wide(table: Columns, requested: Any, candidates: list[Any], has_index: bool) -> Any:
@@ -268,8 +277,10 @@ def _item_of_wide(table: Columns, requested: Any, candidates: list[Any], has_ind
             raise ResponsesError(
                 "A DataFrame with a column rater= or label= has one row per response, and any "
                 "other has one row per item, so that an item has one row: name the columns by "
-                f"rater= and label= (perhaps {shown(others)}). Got: item {quoted(item)} "
-                f"in several rows, and columns {shown(table.names)}."
+                f"rater= and label= (perhaps {shown(others)}), or if raters have columns and "
+                f"repeated an item, pass frame.melt(id_vars={candidates[0]!r}, var_name='rater', "
+                f"value_name='label'). Got: item {quoted(item)} in several rows, and columns "
+                f"{shown(table.names)}."
             )
         return candidates[0]
     if not has_index:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import permutations
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -16,8 +17,11 @@ from bayesfuse.data.class_names import as_spelt
 from bayesfuse.data.column_roles import ITEM, LABEL, TRUTH, known_names, plain_name
 from bayesfuse.data.files import UNNAMED, read_file
 from bayesfuse.data.headings import without_headings
+from bayesfuse.data.names import JOINT, joined_columns
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ResponsesError
+
+MAX_NAMING = 6  # columns of known labels among which some together name the items
 
 
 class Names(NamedTuple):
@@ -59,12 +63,14 @@ def read_gold(
 
 def _gold(gold: Any, names: Responses | Names, item: str, label: str) -> Any:
     """Return known labels as a mapping or Series, in which labels may be missing."""
+    if isinstance(gold, pd.Series) and gold.index.nlevels > 1:
+        gold = gold.rename(LABEL).reset_index()
     if gold is None or isinstance(gold, Mapping | pd.Series):
         return gold
     is_file = isinstance(gold, str | PathLike)
     read = read_file(gold, dtype=str, na_values=MISSING) if is_file else gold
     if isinstance(read, pd.DataFrame):
-        read = without_headings(read)[0]
+        read = with_item_names(without_headings(read)[0], names)
     header = column_names(read)
     ends = [] if header is None else gold_columns(header, item, label)
     if len(ends) == 2:
@@ -83,6 +89,26 @@ def _gold(gold: Any, names: Responses | Names, item: str, label: str) -> Any:
         f"class names, a DataFrame with the columns {item!r} and {label!r}, or the path of a file "
         f"with these; dict(zip(items, labels)) makes a mapping of two lists. Got: {got}."
     )
+
+
+def with_item_names(frame: pd.DataFrame, names: Responses | Names) -> pd.DataFrame:
+    """Return a table whose items are named by several columns with one column that joins them.
+
+    Items of the table of responses are named so by :func:`bayesfuse.io.read_verdicts`.
+    """
+    items = as_array(names.items).tolist()
+    numbers = {name.count(JOINT) + 1 if isinstance(name, str) else 1 for name in items}
+    labels = {LABEL, *known_names(frame.columns.tolist(), LABEL)}
+    naming = [name for name in frame if name not in labels and plain_name(name) not in TRUTH]
+    size = min(numbers, default=1)
+    if len(numbers) != 1 or size == 1 or not size <= len(naming) <= MAX_NAMING:
+        return frame
+    wanted = set(items)
+    for chosen in permutations(naming, size):
+        joined = joined_columns(frame, list(chosen), JOINT)
+        if not wanted.isdisjoint(joined):
+            return frame.drop(columns=list(chosen)).assign(**{ITEM: joined})
+    return frame
 
 
 def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list[Any]:

@@ -13,6 +13,8 @@ from pandas.api.types import infer_dtype, is_hashable, is_list_like
 from bayesfuse.data.arrays import as_array, as_python, fit_floats, quoted, refuse, shown
 from bayesfuse.errors import ResponsesError
 
+JOINT = " / "  # between the names of an item in several columns
+
 
 def encode(
     values: Any, declared: Any, noun: str, column: str, left_out: NDArray[np.bool_] | None = None
@@ -208,3 +210,10 @@ def storable(names: NDArray[Any]) -> Any:
 def smallest_integer(size: int) -> type[np.signedinteger[Any]]:
     """Return the smallest signed integer type that holds 0 to ``size`` − 1."""
     return np.min_scalar_type(-max(size, 1)).type
+
+
+def joined_columns(frame: pd.DataFrame, columns: list[Any], separator: str) -> Any:
+    """Return names that columns have together, as text, or those of a single column unchanged."""
+    if len(columns) == 1:
+        return frame[columns[0]]
+    return frame[columns].astype(str).agg(separator.join, axis=1)

@@ -19,9 +19,10 @@ INVISIBLE = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")  # such as a by
 DASHES = re.compile("[\u2010-\u2015\u2212]")  # printed as minus signs
 
 POSITIVE = set(
-    "+ +1 1 +ve p pos positive positives y yes t true present detected case cases relevant".split()
+    "+ +1 1 +ve p pos positive positives y yes t true present detected case cases relevant "
+    "correct".split()
 )
-NEGATIVE = set("- -1 0 -ve n neg negative negatives f false irrelevant".split())
+NEGATIVE = set("- -1 0 -ve n neg negative negatives f false irrelevant incorrect wrong".split())
 """Names that are negative beside a positive one only: not "negative" beside "neutral"."""
 
 ABSENCE = set(

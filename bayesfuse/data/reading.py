@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import (
     MAX_EXACT_FLOAT,
+    MISSING,
+    SKIPPED,
     as_array,
     as_python,
     column_names,
@@ -27,11 +30,13 @@ from bayesfuse.data.arrays import (
 from bayesfuse.data.column_roles import odd_column
 from bayesfuse.data.names import encode, names_of, numbers, places, require_one_table, unique_names
 from bayesfuse.data.silence import Silence, require_abstain, silence_of, split_abstentions
-from bayesfuse.errors import ResponsesError, require_flag
+from bayesfuse.errors import ResponsesError, require_flag, warn
 from bayesfuse.errors.messages import brief
 
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 
+
+DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
 
 UNDECLARED = (-1,)
 """The default mark of missing responses: −1, unless that is a declared class."""
@@ -126,6 +131,8 @@ def read_matrix(
             items = coordinates[0] if items is None else items
             raters = coordinates[1] if raters is None else raters
         values = as_array(matrix)
+        if classes is None and missing is UNDECLARED:
+            marks += _marks_in_text([values], abstain)
     _require_cells(values, matrix)
     if values.dtype.kind not in "OU":
         marks = [mark for mark in marks if not isinstance(mark, str)]
@@ -154,6 +161,7 @@ def _frame_values(
         for place, name in enumerate(names)  # names may be duplicate in pandas
     ]
     if classes is None:
+        marks = marks + (_marks_in_text(parts, abstain) if missing is UNDECLARED else [])
         if odd := odd_column(parts, names, [*marks, abstain]):
             raise ResponsesError(
                 "Columns of a table with one row per item and one column per rater share their "
@@ -215,6 +223,55 @@ def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> l
         marks = []
     is_label = (isinstance(abstain, str) and abstain == EMPTY) or _among(EMPTY, classes)
     return marks if is_label or EMPTY in marks else [*marks, EMPTY]
+
+
+def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
+    """Return the labels that mark missing responses, and those that mark skipped tasks.
+
+    Declared classes, including those of an ordered categorical, mark neither.
+    """
+    if getattr(labels.dtype, "ordered", False):
+        classes = [*(classes or ()), *labels.dtype.categories]
+    declared = set() if classes is None else set(classes)
+    if labels.dtype.kind in "biufM":
+        return [], []
+    try:
+        names = [name for name in pd.unique(labels.dropna()) if name not in declared]
+    except TypeError:  # such as lists, which are refused later
+        return [], []
+    texts = [name for name in names if isinstance(name, str)]
+    marks = [name for name in texts if name.strip() in MISSING]
+    skips = [name for name in texts if name.strip().casefold() in SKIPPED]
+    n_classes = len(names) + len(declared) - len(marks) - len(skips)
+    if skips and n_classes == 1:
+        raise ResponsesError(
+            f"Responses {shown(skips)} usually mean that a rater skipped the item, and only one "
+            "class remains without them: declare both with classes= of bf.Responses if it is a "
+            f"class. Got: {len(names)} labels."
+        )
+    return marks, skips
+
+
+def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
+    """Return in words which responses were read as missing because the item was skipped."""
+    return "".join(
+        f" {number:,} {'response' if number == 1 else 'responses'} {name!r} "
+        f"{'is' if number == 1 else 'are'} read as missing, unless {keep} declares it."
+        for name, number in labels.value_counts().items()
+        if number
+    )
+
+
+def _marks_in_text(parts: list[Any], abstain: Any) -> list[str]:
+    """Return the texts that mean a missing response, with a warning of those that mean skipped."""
+    orders = [part.categories for part in parts if getattr(part, "ordered", False)]
+    arrays = [as_array(part) for part in parts]
+    texts = [np.asarray(part).ravel().tolist() for part in arrays if part.dtype.kind in "OU"]
+    cells = pd.Series([*chain.from_iterable(texts)], dtype=object)
+    marks, skips = left_out(cells, [abstain, *chain.from_iterable(orders)])
+    if skips:
+        warn(skipped(cells[cells.isin(skips)], "classes= or abstain=").strip())
+    return [mark for mark in marks if mark != EMPTY] + skips
 
 
 def _among(mark: Any, classes: NDArray[Any] | None) -> bool:

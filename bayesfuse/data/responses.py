@@ -164,7 +164,9 @@ class Responses(
             long tables do not.
         missing : scalar or collection, default -1
             Entries that mean "no response", besides NaN, None, empty text and masked entries. −1
-            and empty text do not if they are declared classes or mean silence.
+            and empty text do not if they are declared classes or mean silence. By default also
+            texts such as "NA" and "skipped", as in :func:`bayesfuse.fuse`, unless they are declared
+            classes or ``abstain``.
         items, raters : sequence, optional
             Names of rows and columns; by default as in the matrix, or 0, 1, 2, …
         classes, abstain, ordered, positive, normalise : optional

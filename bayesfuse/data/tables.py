@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import (
     MISSING,
-    SKIPPED,
     as_array,
     as_python,
     column_names,
     columns,
     present,
-    shown,
 )
 from bayesfuse.data.class_names import renamed_classes
 from bayesfuse.data.column_roles import (
@@ -37,7 +35,7 @@ from bayesfuse.data.files import UNNAMED, read_call, read_file
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.layouts import naming_reader, refuse_nested
 from bayesfuse.data.names import encode, listed
-from bayesfuse.data.reading import EMPTY
+from bayesfuse.data.reading import DECLARED_BY, EMPTY, left_out, skipped
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.vote_counts import refuse_counts
 from bayesfuse.errors import ModelError, ResponsesError
@@ -45,7 +43,6 @@ from bayesfuse.errors.messages import brief
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 MAX_NAMED = 5  # raters whose names a description lists
-DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
 MAX_NUMBERS, LOW_AGREEMENT = 20, 0.2
 """More numbers than these as classes, with less agreement, are scores."""
 
@@ -221,10 +218,10 @@ def _read_long(
     if dropped.any():
         rows = frame.loc[~dropped, list(roles)]
         rows[label] = _without(rows[label], [*marks, *skips])
-        has_label = f"~frame[{label!r}].isin({[*marks, *skips]})"
-        filters = (
-            f"[frame[{label!r}].notna() & {has_label}]" if no_label.any() else f"[{has_label}]"
-        )
+        filters = f"[frame[{label!r}].notna()]" if no_label.any() else ""
+        if marks or skips:
+            has_label = f"~frame[{label!r}].isin({[*marks, *skips]})"
+            filters = f"{filters.removesuffix(']')} & {has_label}]" if filters else f"[{has_label}]"
         if rows[label].dtype.kind == "f" and (rows[label] == np.floor(rows[label])).all():
             rows[label] = rows[label].astype(np.int64)  # floats only because of the missing ones
             filters += f".astype({{{label!r}: int}})"
@@ -264,48 +261,11 @@ def read_wide(
     return table, wide(table, frame, item_source) + skipped(cells[cells.isin(skips)], keep)
 
 
-def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
-    """Return the labels that mark missing responses, and those that mark skipped tasks.
-
-    Declared classes, including those of an ordered categorical, mark neither.
-    """
-    if getattr(labels.dtype, "ordered", False):
-        classes = [*(classes or ()), *labels.dtype.categories]
-    declared = set() if classes is None else set(classes)
-    if labels.dtype.kind in "biufM":
-        return [], []
-    try:
-        names = [name for name in pd.unique(labels.dropna()) if name not in declared]
-    except TypeError:  # such as lists, which are refused later
-        return [], []
-    texts = [name for name in names if isinstance(name, str)]
-    marks = [name for name in texts if name.strip() in MISSING]
-    skips = [name for name in texts if name.strip().casefold() in SKIPPED]
-    n_classes = len(names) + len(declared) - len(marks) - len(skips)
-    if skips and n_classes == 1:
-        raise ResponsesError(
-            f"Responses {shown(skips)} usually mean that a rater skipped the item, and only one "
-            "class remains without them: declare both with classes= of bf.Responses if it is a "
-            f"class. Got: {len(names)} labels."
-        )
-    return marks, skips
-
-
 def _without(labels: pd.Series, marks: list[str]) -> pd.Series:
     """Return labels with missing values in place of marks."""
     if isinstance(labels.dtype, pd.CategoricalDtype):
         return labels.cat.remove_categories([m for m in marks if m in labels.cat.categories])
     return labels.mask(labels.isin(marks)) if labels.dtype.kind not in "biufM" else labels
-
-
-def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
-    """Return in words which responses were read as missing because the item was skipped."""
-    return "".join(
-        f" {number:,} {'response' if number == 1 else 'responses'} {name!r} "
-        f"{'is' if number == 1 else 'are'} read as missing, unless {keep} declares it."
-        for name, number in labels.value_counts().items()
-        if number
-    )
 
 
 def as_integers(names: Iterable[str]) -> dict[str, Any]:

@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from pandas.api.types import is_hashable
 
 from bayesfuse.data.arrays import quoted, refuse, shown
+from bayesfuse.data.column_roles import plain_name
 from bayesfuse.data.files import as_paths, read_file
 from bayesfuse.data.judgments import standard_verdicts
 from bayesfuse.data.layouts import naming_reader
+from bayesfuse.data.names import JOINT, joined_columns
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import require_few_classes
-from bayesfuse.errors import ResponsesError, require_kind
+from bayesfuse.errors import ResponsesError, require_kind, warn
 from bayesfuse.errors.messages import SHORT
 
 SILENT = ("", "abstain", "abstention", "error", "n/a", "na", "none", "null", "nan", "?", "unknown")
@@ -54,6 +56,8 @@ ORDER |= {"false": False, "0": False, "0.0": False, "no": False}
 MAX_GRADES = 101
 OTHER_SIDE = {"A": "B", "B": "A"}
 SWAPPED = " (swapped)"
+NAMES_OF_ORDER = {"swapped", "isswapped", "swap", "flipped", "reversed", "order", "position"}
+"""Usual names of the column ``swapped``, as by :func:`plain_name`."""
 
 
 class Verdicts(NamedTuple):
@@ -89,7 +93,8 @@ def read_verdicts(
         systems. "A" is the system of the first column or, if a question has both orders of a pair,
         the first in the alphabet, as ``items["model_a"]`` has it.
     item, judge : str or sequence of str
-        Columns that name an item or a judge together, such as ``["question", "system"]``.
+        Columns that name an item or a judge together, such as ``["question", "system"]``: items
+        are then "1 / new", judges "gpt-4 strict". Known labels may have the same columns.
     verdict : str
     judges : sequence of str, optional
         Columns of a wide table, one for every judge, in place of ``judge`` and ``verdict``.
@@ -145,9 +150,9 @@ def read_verdicts(
     used = [*(wide or [*judge_columns, verdict]), *([swapped] if swapped else [])]
     with naming_reader(frame, "read_verdicts"):
         _require_columns(frame, item_columns, used, [] if wide else judge_columns)
-    frame = frame.assign(**{"": _joined(frame, item_columns, " / ")})
+    frame = frame.assign(**{"": joined_columns(frame, item_columns, JOINT)})
     is_swapped = _read_order(frame[swapped]) if swapped else np.zeros(len(frame), dtype=bool)
-    columns = {name: name for name in wide} or {verdict: _joined(frame, judge_columns, " ")}
+    columns = {name: name for name in wide} or {verdict: joined_columns(frame, judge_columns, " ")}
     parts = [
         pd.DataFrame({"item": frame[""], "judge": names, "verdict": frame[column]})
         for column, names in columns.items()
@@ -170,6 +175,8 @@ def read_verdicts(
             )
         turned = [OTHER_SIDE.get(label, label) for label in labels]
         labels = np.where(is_swapped[is_given], turned, labels)
+    if "A" in (classes or []) and not swapped:
+        _warn_of_order(frame.drop(columns=["", *item_columns, *used]))
     responses = Responses.from_long(
         {"item": long["item"][is_given].to_numpy(), "rater": judge_of[is_given], "label": labels},
         items=list(dict.fromkeys(frame[""])),
@@ -210,6 +217,17 @@ def _read_order(column: pd.Series) -> NDArray[np.bool_]:
     return is_swapped.to_numpy(dtype=bool)
 
 
+def _warn_of_order(unread: pd.DataFrame) -> None:
+    """Warn of a column that seems to say in which order a judge saw the outputs."""
+    for name in unread:
+        if plain_name(name) in NAMES_OF_ORDER and unread[name].nunique() > 1:
+            warn(
+                f"Column {name!r} is not read, and verdicts count as given in one order: if it "
+                f'tells which pairs a judge saw in the other order, give swapped="{name}" (true or '
+                "false in every row)."
+            )
+
+
 def _parse(text: pd.Series, missing: Sequence[Any]) -> dict[str, _Verdict]:
     """Return the verdict of every distinct text that is not silence."""
     silent = {normal_form(str(mark)) for mark in missing}
@@ -220,12 +238,6 @@ def _parse(text: pd.Series, missing: Sequence[Any]) -> dict[str, _Verdict]:
 
 def _as_text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, dict | list) else str(value)  # of JSON files
-
-
-def _joined(frame: pd.DataFrame, columns: list[str], separator: str) -> Any:
-    if len(columns) == 1:
-        return frame[columns[0]]
-    return frame[columns].astype(str).agg(separator.join, axis=1)
 
 
 class _Verdict(NamedTuple):

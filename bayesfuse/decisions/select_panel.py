@@ -79,9 +79,10 @@ def select_panel(
         rater whose removal costs least (none at the first step); of the panel that is left:
         ``raters``, ``cost``, ``known_wrong`` (wrong labels among items of known class) and
         ``loss``, the mean log-loss on these (NaN for fewer than 30); ``kept`` (rater): the panel
-        chosen by this loss, or the cheapest within the tolerance, or that of ``size``. Attributes:
-        ``items``, ``known``, and ``expected``, the expected number of wrong labels of the result
-        itself.
+        chosen by this loss (whose removals surely help), or the cheapest within the tolerance, or
+        that of ``size``. Attributes: ``items``, ``known``, and ``expected``, the expected number of
+        wrong labels of the result itself; with the loss also ``smallest``, the number of raters of
+        the smallest panel whose loss is within a standard error of the best one's.
 
     References
     ----------
@@ -137,7 +138,7 @@ def select_panel(
         votes, probability, _cost(cost, names), labels, gold, level, is_known if by_loss else None
     )
     variables |= {f"lost{end}": ("rater", row) for end, row in zip(ENDS, lost, strict=True)}
-    worse = path.pop("worse").to_numpy()
+    worse, losses = path.pop("worse").to_numpy(), np.stack(path.pop("losses").tolist())
     variables |= {str(name): ("step", column.to_numpy()) for name, column in path.items()}
     limit = path["wrong"].min() + tolerance * len(probability)
     if size is not None:
@@ -152,7 +153,18 @@ def select_panel(
     coords = {"rater": names, "other": names, "step": np.arange(len(names))}
     attrs: dict[str, Any] = {"items": len(probability), "known": int((gold >= 0).sum())}
     attrs |= {"expected": float((1.0 - probability.max(axis=1)).sum())}
+    attrs |= {"smallest": _smallest(losses)} if by_loss else {}
     return xr.Dataset(variables, coords, attrs)
+
+
+def _smallest(losses: NDArray[Any]) -> int:
+    """Return the raters of the last panel whose mean loss is within a standard error of the best.
+
+    ``losses`` (panels, items) are of panels with one rater less each.
+    """
+    excess = losses - losses[losses.mean(axis=1).argmin()]
+    error = excess.std(axis=1) / np.sqrt(max(losses.shape[1] - 1, 1))
+    return len(losses) - int(np.flatnonzero(excess.mean(axis=1) <= error)[-1])
 
 
 def _cost(cost: Any, names: NDArray[Any]) -> NDArray[Any]:
@@ -302,6 +314,7 @@ def _path(
                 "known_wrong": int(((gold >= 0) & (gold != current[0])).sum()),
                 "loss": loss.mean(),
                 "worse": is_worse,
+                "losses": loss,
             }
         )
         # errors per cost saved; without an increase, the most expensive rater is removed first

@@ -25,6 +25,7 @@ from bayesfuse.results.contents import (
     evenly_spaced,
     known_classes,
     named,
+    observed_labels,
     observed_rows,
     of_all_draws,
     require_result,
@@ -327,7 +328,7 @@ def dispersion_of(result: xr.DataTree) -> float:
     if stated or not is_of_rules(result):
         return max(stated, default=1.0)
     probability = label_probabilities(result).transpose("item", "class").values
-    return dispersion_given_labels(responses_of(result), probability)
+    return dispersion_given_labels(observed_labels(result), probability)
 
 
 def _of_parameters(result: xr.DataTree) -> xr.Dataset:

@@ -241,8 +241,8 @@ def needs_model(what: str) -> ModelError:
     )
 
 
-def responses_of(result: xr.DataTree) -> Responses:
-    """Return the responses of a result, or raise ModelError if it does not store all of them."""
+def observed_labels(result: xr.DataTree) -> Responses:
+    """Return the labels of a result as a table, without silence and stated probabilities."""
     rows, known = observed_rows(result), constants(result)
     if rows is None or not {"item", "rater", "class"} <= set(known.coords):
         raise needs_model(f"the responses, but groups {sorted(result.children)}")
@@ -254,10 +254,19 @@ def responses_of(result: xr.DataTree) -> Responses:
     table = from_key(key, items, raters, classes)
     if "multiplicity" in known:
         table = replace(table, multiplicity=known["multiplicity"].values.astype(np.int64))
-    then = json.loads(known.attrs.get(schema.FINGERPRINT, "{}")).get("responses")
-    if then is not None and then != fingerprint.of_responses(table)["responses"]:
-        raise needs_model("its table, which has silence or stated probabilities")
     return replace(table, ordered=bool(known.attrs.get(schema.ORDERED_CLASSES, 0)))
+
+
+def responses_of(result: xr.DataTree) -> Responses:
+    """Return the responses of a result, or raise ModelError if it does not store all of them."""
+    table = observed_labels(result)
+    then = json.loads(constants(result).attrs.get(schema.FINGERPRINT, "{}")).get("responses")
+    if then is not None and then != fingerprint.of_responses(table)["responses"]:
+        raise needs_model(
+            "its silence or stated probabilities, which bf.Responses have: pass these, where "
+            "there is no model="
+        )
+    return table
 
 
 def sequences_of(result: xr.DataTree, responses: Responses) -> Sequences | None:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels, read_populations
-from bayesfuse.data.responses import Responses
+from bayesfuse.data.label_sets import LabelSets, known_answers
+from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.data.vote_counts import VOTERS
@@ -28,9 +29,9 @@ from bayesfuse.results.contents import (
     class_names,
     constants,
     named,
+    observed_labels,
     observed_rows,
     require_rows,
-    responses_of,
 )
 from bayesfuse.results.item_grades import class_values, require_ordered
 from bayesfuse.results.joint_labels import GROUP, stored
@@ -44,7 +45,7 @@ VOTES = "vote shares"  # name of the vote shares among the models of an answer
 
 
 def rater_table(
-    result: xr.DataTree | Table,
+    result: xr.DataTree | Table | LabelSets,
     by: Any = None,
     *,
     truth: Any = None,
@@ -63,7 +64,8 @@ def rater_table(
     ----------
     result : DataTree
         Of any model of raters, or an answer of :func:`bayesfuse.fuse`. A table as in
-        :func:`bayesfuse.fuse` has no abilities, but coverage, overlaps and conflicts.
+        :func:`bayesfuse.fuse` has no abilities, but coverage, overlaps and conflicts; of label sets
+        they are over the questions whether an item has a label.
     by : mapping, Series or array, optional
         Group of every item, as in :func:`class_shares`, each with rows of its own. Of label sets,
         "label": rows for every label; by default those over all labels.
@@ -130,6 +132,9 @@ def rater_table(
     [[0.5, 1.0], [0.5, 1.0], [0.5, 0.0]]
     """
     require_choice("columns", columns, "main", "all")
+    if isinstance(result, LabelSets):
+        known = None if truth is None else known_answers(result, truth)
+        return _without_model(_over_labels(result), by, known)
     if not isinstance(result, xr.DataTree):
         return _without_model(read_table(result)[0], by, truth)
     if SETS in result.children:
@@ -230,7 +235,7 @@ def _known(
 ) -> pd.DataFrame | None:
     """Return numbers of responses to known items, and right ones, None without known labels."""
     if truth is not None:
-        responses = responses_of(result)
+        responses = observed_labels(result)
         gold = _true_classes(truth, responses)
     elif "gold" in constants(result):
         gold = constants(result)["gold"].values
@@ -271,12 +276,20 @@ def _of_this_model(
         spans = spans.rename(columns=lambda name: name if name == "spans" else f"span_{name}")
         yield spans if columns == "all" else spans[["spans", "span_f1"]]
     if is_of_rules(result):
-        yield _overlaps(responses_of(result)).assign(dispersion=dispersion_of(result))
+        yield _overlaps(observed_labels(result)).assign(dispersion=dispersion_of(result))
 
 
 def _are_ends(table: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which columns are ends of intervals."""
     return np.array([name.endswith(("_low", "_high")) for name in table])
+
+
+def _over_labels(sets: LabelSets) -> Responses:
+    """Return the answers to all questions with a rater for every person, not one for each label."""
+    table = sets.questions
+    rater = table.rater // sets.n_labels
+    key = (table.item * len(sets.raters) + rater) * table.n_classes + table.label
+    return from_key(key, table.items, sets.raters, table.classes)
 
 
 def _without_model(responses: Responses, by: Any, truth: Any) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.contents import responses_of, sequences_of
+from bayesfuse.results.contents import observed_labels, sequences_of
 from bayesfuse.results.paths import Tagged, any_fully_known, read_tagged, spans
 from bayesfuse.results.summaries import tails
 
@@ -176,7 +176,7 @@ def rater_spans(
     with those of the joint draws. Recall is among spans all of whose items the rater labelled.
     """
     between = tails(ci_prob)
-    responses = responses_of(result)
+    responses = observed_labels(result)
     sequences: Any = sequences_of(result, responses)
     labels: Any = None if truth is None else read_gold(truth, responses)
     if labels is None or not any_fully_known(sequences, labels):

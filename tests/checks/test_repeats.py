@@ -95,6 +95,16 @@ def test_the_overview_states_the_weight_of_repeats():
     assert "bf.checks.collapse_repeats(" in fused.attrs["code"]
 
 
+def test_few_repeats_are_counted_and_no_rater_is_judged_by_them():
+    rows = [(n, rater, "no") for n in range(20) for rater in "abc"] + [(0, "a", "yes")]
+    frame = pd.DataFrame(rows, columns=["item", "rater", "label"])
+    with pytest.warns(QuickAnswerWarning):
+        fused = bf.fuse(frame, minutes=1e-4, random_seed=1, progressbar=False)
+    words = " ".join(fused.overview().split())
+    assert "1 response repeats an earlier one of the same rater to the same item." in words
+    assert "are alike in" not in words
+
+
 def test_order_and_names_of_classes_do_not_matter():
     """Equal tables are collapsed equally, with ties and with repeats that are in doubt."""
     frame, _ = judged(3, (0.7, 0.75, 0.8), (4, 2, 1), 0.7)

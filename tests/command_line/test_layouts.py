@@ -8,6 +8,7 @@ import pytest
 from films import rows_of
 
 import bayesfuse as bf
+from bayesfuse.__main__ import main
 from bayesfuse.command_line.arguments import parse
 from bayesfuse.command_line.tables import read_tables
 from bayesfuse.data.tables import read_table
@@ -321,3 +322,55 @@ def test_spaces_after_commas_are_no_part_of_names(quote, tmp_path):
     path.write_text(text)
     for table in (read_table(path)[0], read_tables(parse(["fit", str(path)])).responses):
         assert table.raters.tolist() == ["x", "y"] and table.classes.tolist() == ["no", "yes"]
+
+
+def test_options_of_verdicts_mean_what_they_mean_in_python(tmp_path):
+    rows = [(n // 4, ("new", "old")[n // 2 % 2], "xy"[n % 2]) for n in range(16)]
+    frame = pd.DataFrame(rows, columns=["question", "system", "judge"])
+    frame["verdict"] = ["Good", "bad", "good", "good", "Bad", "bad", "good", "bad"] * 2
+    frame.to_csv(path := tmp_path / "verdicts.csv", index=False)
+    options = "--item question,system --normalise --positive bad --by system"
+    read = read_tables(parse(f"fit {path} --format verdicts {options}".split()))
+    wanted, items, _ = bf.io.read_verdicts(
+        frame, item=["question", "system"], normalise=True, positive="bad"
+    )
+    assert read.responses.classes.tolist() == wanted.classes.tolist()
+    assert wanted.classes[-1].casefold() == "bad"
+    assert read.responses.to_frame().equals(wanted.to_frame())
+    assert read.groups.to_dict() == items["system"].to_dict()
+
+
+def test_the_order_of_pairs_is_an_option_of_verdicts(tmp_path, capsys):
+    frame = pd.DataFrame({"item": [1, 1, 2, 2], "judge": "x", "verdict": list("ABAB")})
+    frame["swapped"] = [0, 1, 0, 1]
+    frame.to_csv(path := tmp_path / "pairs.csv", index=False)
+    read = read_tables(parse(f"fit {path} --format verdicts --swapped swapped".split()))
+    assert read.responses.to_frame()["label"].tolist() == ["A"] * 4
+    assert main(f"doctor {path} --swapped swapped --label verdict".split()) == 2
+    assert "--swapped describes verdicts" in capsys.readouterr().err
+
+
+def test_what_is_asked_can_be_copied(tmp_path, capsys):
+    frame = pd.DataFrame({"film": ITEM, "critic": RATER, "grade": LABEL})
+    with pytest.raises(ResponsesError, match='such as item="film", rater="critic", label="grade"'):
+        read_table(frame)
+    frame.to_csv(path := tmp_path / "films.csv", index=False)
+    assert main(["doctor", str(path)]) == 2
+    assert '--item "film" --rater "critic" --label "grade"' in capsys.readouterr().err
+    wide = pd.DataFrame({"item": [1, 1, 2, 3], "ann": list("yyny"), "bob": list("ynny")})
+    with pytest.raises(ResponsesError, match=r"melt\(id_vars='item', var_name='rater'"):
+        read_table(wide)
+    long = wide.melt(id_vars="item", var_name="rater", value_name="label")
+    assert read_table(long)[0].n_responses == 8
+    long.assign(system=list("abababab")).to_csv(path, index=False)
+    assert main(f"fit {path} --by system".split()) == 2
+    assert "--format verdicts --item item,system" in capsys.readouterr().err
+
+
+def test_code_that_reads_a_table_has_no_empty_conditions():
+    frame = pd.DataFrame({"item": ITEM, "rater": RATER, "label": [None, *LABEL[1:]]})
+    for labels, condition in ((frame["label"], False), (["skip", *LABEL[1:]], True)):
+        code = read_table(frame.assign(label=labels), missing="drop")[2]
+        assert ".isin([])" not in code and (".isin(" in code) is condition
+        exec(code, space := {"frame": frame.assign(label=labels), "bf": bf})
+        assert space["responses"].n_responses == len(frame) - 1

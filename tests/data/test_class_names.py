@@ -13,7 +13,14 @@ from bayesfuse.command_line.arguments import parse
 from bayesfuse.command_line.tables import read_tables
 
 PAIRS = [
-    *(("+", "-"), ("diseased", "healthy"), ("yes", "no"), ("pos", "neg"), ("Positive", "negative")),
+    *(
+        ("Correct", "Incorrect"),
+        ("+", "-"),
+        ("diseased", "healthy"),
+        ("yes", "no"),
+        ("pos", "neg"),
+        ("Positive", "negative"),
+    ),
     *(("TRUE", "false"), ("case", "control"), ("1", "0"), ("spam", "ham"), ("present", "absent")),
     *(("abnormal", "normal"), ("toxic", "non-toxic"), ("hate", "not_hate"), ("hate", "nothate")),
     *(("unsafe", "safe"), ("spam", "Not spam"), ("disease", "no disease"), ("HER2+", "HER2-")),
@@ -34,7 +41,7 @@ UNCERTAIN = [
         ("A", "B"),
         ("healthy", "normal"),
     ),
-    *(("female", "male"), ("0", "2"), ("correct", "incorrect")),
+    *(("female", "male"), ("0", "2")),
 ]
 ITEM, RATER = np.indices((60, 2)).reshape(2, -1)
 TRUTH = np.arange(60) % 3 == 0

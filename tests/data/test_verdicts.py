@@ -1,6 +1,7 @@
 """Verdicts of judges, as people write them, become responses."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -150,3 +151,33 @@ def test_what_is_refused(tmp_path):
         ModelError, r"path of a CSV.* JSONL .* Got: .*none\.jsonl", bf.io.read_verdicts, path
     )
     refused_as(ModelError, r"must be a pd\.DataFrame.* Got: int", bf.io.read_verdicts, 3)
+
+
+def test_a_column_of_orders_that_is_not_read_is_warned_of():
+    frame = pd.DataFrame({"item": [1, 1, 2, 2], "judge": "x", "verdict": list("ABAB")})
+    frame["is_swapped"] = [0, 1, 0, 1]
+    with pytest.warns(UserWarning, match='is not read.* swapped="is_swapped"'):
+        bf.io.read_verdicts(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bf.io.read_verdicts(frame, swapped="is_swapped")
+        bf.io.read_verdicts(frame.assign(is_swapped=0))
+        bf.io.read_verdicts(frame.assign(verdict=list("yynn")))
+
+
+@pytest.mark.parametrize("form", ["frame", "file", "series"])
+def test_known_labels_name_items_by_the_same_columns(form, tmp_path):
+    rows = [(n // 4, ("new", "old")[n // 2 % 2], "xy"[n % 2], "gb"[n % 3 > 0]) for n in range(16)]
+    frame = pd.DataFrame(rows, columns=["question", "system", "judge", "verdict"])
+    responses, _, _ = bf.io.read_verdicts(frame, item=["question", "system"])
+    known = pd.DataFrame({"system": ["new", "old"], "question": [1, 3], "label": ["g", "b"]})
+    gold = known.assign(remark="sure")
+    if form == "file":
+        gold.to_csv(gold := tmp_path / "gold.csv", index=False)
+    if form == "series":
+        gold = known.set_index(["question", "system"])["label"]
+    model = bf.models.DawidSkene(responses, gold=gold)
+    result = bf.find_map(model)
+    by_item = bf.label_probabilities(result).to_pandas()
+    assert by_item.loc["1 / new", "g"] == by_item.loc["3 / old", "b"] == 1.0
+    assert (by_item == 1.0).any(axis=1).sum() == 2

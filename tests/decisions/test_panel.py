@@ -294,6 +294,9 @@ def test_judges_are_dropped_only_if_the_loss_on_gold_falls():
         panel = bf.decisions.select_panel(result, random_seed=1)
         assert np.isfinite(panel["loss"]).all()
         kept.append(panel["kept"].values)
+        smallest = panel.attrs["smallest"]
+        assert 1 <= smallest <= 5 - panel["loss"].values.argmin()
+        assert (panel["loss"].values[6 - smallest :] > panel["loss"].values.min()).all()
     assert kept[1].all() and kept[0][:4].all()
     few = bf.decisions.select_panel(known_truth(said, truth), random_seed=1)
-    assert few["loss"].isnull().all()
+    assert few["loss"].isnull().all() and "smallest" not in few.attrs

@@ -282,3 +282,26 @@ def test_without_responses():
     result = made(SAID, [[0, 0, 1, 1]], ["n", "y"])
     del result["observed_data"]
     refused(r"no .confusion. among", bf.rater_table, result)
+
+
+def test_raters_of_a_result_whose_table_has_silence():
+    rng = np.random.default_rng(3)
+    truth = rng.integers(2, size=40)
+    votes = np.where(rng.random((40, 4)) < 0.8, truth[:, None], 1 - truth[:, None])
+    votes = np.where(rng.random((40, 4)) < 0.4, -1, votes)
+    table = bf.Responses.from_matrix(votes, abstain=-1)
+    result = bf.find_map(bf.models.LabellingFunctions(table))
+    by_rater = bf.rater_table(result, truth=dict(enumerate(truth))).set_index("rater")
+    alone = bf.rater_table(table, truth=dict(enumerate(truth))).set_index("rater")
+    columns = ["responses", "coverage", "overlaps", "conflicts", "known", "known_accuracy"]
+    pd.testing.assert_frame_equal(by_rater[columns].sort_index(), alone[columns])
+
+
+def test_raters_of_label_sets_before_a_fit():
+    frame = pd.DataFrame(
+        {"item": [1, 1, 2, 2], "rater": [*"xyxy"], "label": ["a;b", "a", "b", "c"]}
+    )
+    sets = bf.Responses.from_label_sets(frame, separator=";")
+    table = bf.rater_table(sets, truth={1: ["a", "b"]}).set_index("rater")
+    assert table["known"].tolist() == [3, 3]  # whether item 1 has a, b and c
+    assert table["known_accuracy"].to_dict() == {"x": 1.0, "y": pytest.approx(2 / 3)}
