@@ -30,8 +30,8 @@ def posts(tmp_path, monkeypatch):
 
 
 def test_sets_are_read_and_written(posts, capsys):
-    files = ["--normalise", "--gold", "known.csv", "--report", "page.html", "--rater-table", "raters.csv"]
-    files += ["--labels", "labels.csv", "--output", "posts.nc"]
+    files = ["--normalise", "--gold", "known.csv", "--report", "page.html"]
+    files += ["--rater-table", "raters.csv", "--labels", "labels.csv", "--output", "posts.nc"]
     assert main(["fit", "posts.csv", *OPTIONS, *files]) == 0
     printed = capsys.readouterr().out
     assert "30 items, 3 raters, 3 labels, 270 answers" in printed
