@@ -31,7 +31,11 @@ MAX_NAMES = 5  # names or groups of them that a sentence lists
 MAX_LETTERS = 60
 MAX_CLASSES = 100_000  # above, labels are free text, which other checks report
 
-SEPARATORS = ",;|#+"  # of the labels in a set
+SEPARATORS = *",;|#+", " or "  # of the labels in a set
+READERS = (
+    "bf.Responses.from_label_sets reads sets of labels, and from_partial_answers answers of which "
+    "one label is meant"
+)
 
 
 def spelt_alike(names: NDArray[Any]) -> list[list[int]]:
@@ -258,10 +262,10 @@ def class_notes(table: Any) -> list[str]:
         separator, reordered = sets
         sentence = f"Class names look like sets of labels separated by {separator!r}"
         if not reordered:
-            return [*notes, f"{sentence}: every set counts as a class of its own."]
+            return [*notes, f"{sentence}: every set counts as a class of its own ({READERS})."]
         notes.append(
             f"{sentence}, and sets in two orders count as different classes: "
-            f"{_first(table, reordered)} (bf.Responses.from_label_sets reads sets of labels)."
+            f"{_first(table, reordered)} ({READERS})."
         )
     return notes
 
