@@ -160,7 +160,7 @@ def test_messages_show_few_numbers(support):
 
 def test_a_covariate_without_a_value_is_named():
     x = np.array([0.5, np.nan, 1.0])
-    with pm.Model(), pytest.raises(ModelError, match="does a covariate lack a value.*1 of 3"):
+    with pm.Model(), pytest.raises(ModelError, match=r"does a covariate lack a value.*1 of 3"):
         accuracy = pm.math.sigmoid(pm.Normal("slope", 1.0, 1.0) * x)
         bf.build.observe(
             TABLE, labels=bf.build.Independent(EVEN), raters=bf.build.OneCoin(accuracy)
