@@ -144,9 +144,8 @@ def test_the_order_of_a_poor_model_has_no_weight(monkeypatch):
     truth = np.zeros(1000, dtype=int)
     for n in range(1, 1000):
         truth[n] = truth[n - 1] if rng.random() < 0.6 else rng.integers(4)
-    made = bf.datasets.simulate_responses(
-        truth, 10, 4, confusion=rng.dirichlet(np.ones(4), (10, 4)), random_seed=rng
-    )
+    rows = 0.3 * np.eye(4) + 0.7 * rng.dirichlet(np.ones(4), (10, 4))
+    made = bf.datasets.simulate_responses(truth, 10, 4, confusion=rows, random_seed=rng)
     sequences = bf.Sequences.from_lengths([50] * 20)
     # as if errors were clearly dependent, and the order of types as useful as it can be
     found = Evidence(0.3, 0.01, order_of_types=OrderEvidence(0.004, 0.001, 0.9))
