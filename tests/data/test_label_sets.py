@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.data.label_sets import known_answers
 
 read = bf.Responses.from_label_sets
 
@@ -126,9 +125,9 @@ def test_labels_that_are_spelt_alike_are_one_on_request():
     assert answers(sets)[1, "b", "cat"] and not answers(sets)[2, "b", "cat"]
     declared = read(frame, separator=";", normalise=True, labels=["CAT", "DOG", "cow"])
     assert declared.labels.tolist() == ["CAT", "DOG", "cow"]
-    names = [f"{item}: {label}" for item, label in [(1, "CAT"), (1, "DOG"), (1, "cow")]]
-    gold = known_answers(declared, {1: "cat;DOG"})
-    assert gold == dict(zip(names, ["yes", "yes", "no"], strict=True))
+    bf.models.LabelProfiles(declared, gold={1: "cat;DOG"})  # refuses labels of other names
+    with pytest.raises(bf.errors.ResponsesError, match="label 'dog'"):
+        bf.models.LabelProfiles(read(LISTS), gold={1: ["dog"]})
 
 
 def test_an_unknown_argument_is_refused_by_the_name_that_users_call():
