@@ -221,7 +221,7 @@ def labels_once(
         warn(
             "Labels that differ only in case, spaces or Unicode form count as "
             f"{sum(map(len, groups))} different labels: {examples}. Read each group as one "
-            "(normalise=True), or declare that they differ (labels=)."
+            "(normalise=True), or declare all labels in bf.Responses.from_label_sets."
         )
     return {}
 
