@@ -208,8 +208,9 @@ def _profiles(result: xr.DataTree, weight: Array | None = None) -> Array:
     draws_of, names = contents.all_draws(result), ("prevalence", "confusion")
     if missing := [name for name in names if contents.named(draws_of, name) is None]:
         raise ModelError(
-            "Classes are compared by prevalence and confusion matrices; labels on a graph have no "
-            f"prevalence. Got: no {missing[0]!r} among {list(draws_of.data_vars)}."
+            "Classes are compared by the variables 'prevalence' and 'confusion', by these names "
+            "also in a model of your own; labels on a graph have no prevalence. "
+            f"Got: no {missing[0]!r} among {list(draws_of.data_vars)}."
         )
     draws = posterior_draws(result, "prevalence", "confusion")
     root = np.sqrt(_weights(result) if weight is None else weight)

@@ -22,6 +22,7 @@ from bayesfuse.command_line.console import Step, carry_out, write_stderr, write_
 from bayesfuse.command_line.files import STDIN, STDOUT
 from bayesfuse.command_line.label_sets import write_sets
 from bayesfuse.command_line.outputs import (
+    REQUESTED,
     draw,
     n_draws,
     report,
@@ -44,7 +45,6 @@ from bayesfuse.results.storage import choose_storage
 
 MAX_BYTES = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 DRAWS = 1000  # draws of each chain of one model
-REQUESTED = "requested_draws"  # attribute of a result: draws of each chain, also if interrupted
 ANESTHESIA = (
     "Five anaesthetists judged the fitness of 45 patients for an operation, on a scale from 1 to "
     "4; one of them did so three times (Dawid & Skene, 1979). They disagree, and the truth is "
@@ -115,9 +115,11 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
         if written and not arguments.quiet:
             show(f"\nWritten: {', '.join(written)}")
     if model is not None and interruption.requested:
-        n_chains = result["posterior"].sizes["chain"]
+        n_chains, go_on = result["posterior"].sizes["chain"], ""
+        if n_draws(result) < result.attrs[REQUESTED] and _can_resume(result, arguments):
+            go_on = "; continue with --resume" if arguments.output else ""
         write_stderr(
-            f"bayesfuse: interrupted; written: {n_chains} chains of {n_draws(result)} draws"
+            f"bayesfuse: interrupted; written: {n_chains} chains of {n_draws(result)} draws{go_on}"
         )
     early = interruption.requested or (model is None and result.attrs["interrupted"])
     return INTERRUPTED if early else 0
@@ -204,10 +206,14 @@ def _note_on_time(result: xr.DataTree, requested: int, arguments: argparse.Names
     if (present := n_draws(result)) >= requested:
         return ""
     go_on = "give more --time"
-    if result.attrs["sampler"] == "gibbs" and arguments.graph is None:
+    if _can_resume(result, arguments):
         go_on += ", or continue with --resume"
         go_on += "" if arguments.output else ", which needs --output FILE.nc"
     return f"\nThe time ended after {present:,} of {requested:,} draws of each chain: {go_on}."
+
+
+def _can_resume(result: xr.DataTree, arguments: argparse.Namespace) -> bool:
+    return result.attrs["sampler"] == "gibbs" and arguments.graph is None
 
 
 def _draws_to_add(before: xr.DataTree, more: int | None) -> tuple[int, int]:

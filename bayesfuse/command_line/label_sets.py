@@ -18,8 +18,8 @@ from bayesfuse.data.column_roles import ITEM, LABEL, RATER, known_names
 from bayesfuse.data.tables import as_integers
 from bayesfuse.ensemble.sets_page import as_text_table
 
-NOT_OF_SETS = "wide format no_header ignore items classes positive normalise ordered costs ask by "
-NOT_OF_SETS += "swapped sequence position graph spans picture"
+NOT_OF_SETS = "wide format no_header ignore items classes positive ordered costs ask by swapped "
+NOT_OF_SETS += "sequence position graph spans picture"
 
 
 def read_label_sets(arguments: argparse.Namespace) -> Tables:
@@ -32,7 +32,9 @@ def read_label_sets(arguments: argparse.Namespace) -> Tables:
         )
     paths = [arguments.responses, *arguments.more]
     frame = pd.concat([_read(path, arguments) for path in paths], ignore_index=True)
-    label_sets = bf.Responses.from_label_sets(frame, separator=arguments.label_sets)
+    label_sets = bf.Responses.from_label_sets(
+        frame, separator=arguments.label_sets, normalise=bool(arguments.normalise)
+    )
     gold = _read(arguments.gold, arguments) if arguments.gold else None
     columns = {ITEM: arguments.item, RATER: arguments.rater, LABEL: arguments.label}
     read = repr(label_sets).partition(": ")[2] + "."

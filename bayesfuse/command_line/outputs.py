@@ -30,6 +30,7 @@ from bayesfuse.results.summaries import VISIBLE, coverage, least_certain, poster
 
 MAX_BYTES = 200_000_000  # bytes of an answer above which its models are left out
 
+REQUESTED = "requested_draws"  # attribute of a result: draws of each chain, also if interrupted
 N_UNCERTAIN = 10  # number of the least certain items to print
 MAX_ENTRIES = 36  # largest number of entries of a parameter that are printed
 
@@ -260,10 +261,12 @@ def _convergence(model: bf.build.LabelModel, result: xr.DataTree) -> str:
     line = f"Largest R-hat {rhat:.3f} ({worst_rhat}), smallest ESS {ess:,.0f} ({worst_ess})."
     if step > 1:
         line += f" Every {step}-th rater was checked."
-    return line + _advice(rhat, ess, result.attrs["sampler"])
+    return line + _advice(
+        rhat, ess, result.attrs["sampler"], n_draws(result) < result.attrs.get(REQUESTED, 0)
+    )
 
 
-def _advice(rhat: float, ess: float, sampler: str) -> str:
+def _advice(rhat: float, ess: float, sampler: str, is_short: bool) -> str:
     """Return advice: longer chains if they mix slowly, more if they disagree."""
     if rhat <= MAX_RHAT and ess >= MIN_ESS:
         return ""
@@ -272,7 +275,12 @@ def _advice(rhat: float, ess: float, sampler: str) -> str:
         f"The chains should run longer: R-hat should be below {MAX_RHAT}, the effective "
         f"sample size above {MIN_ESS}. Try {more}."
     )
-    if rhat > ONE_MODE_RHAT:
+    if is_short:
+        words = (
+            f"The chains ended early, and should run longer: R-hat should be below {MAX_RHAT}, the "
+            f"effective sample size above {MIN_ESS}."
+        )
+    elif rhat > ONE_MODE_RHAT:
         words = (
             f"The chains disagree (R-hat above {ONE_MODE_RHAT}), so these estimates average over "
             f"different modes. Try {more}. If chains still disagree, give known labels of some "

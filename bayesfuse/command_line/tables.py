@@ -194,8 +194,9 @@ def _read_frame(
         return long, tables.long(*roles) + words, names
     if position_columns:
         raise CommandError(
-            "a table with a column per rater has no sequence or position: give --items FILE with "
-            "these columns. Got: a table with a column per rater without --items"
+            "sequences need the columns of items, raters and labels: name them by --item, --rater "
+            "and --label; a table with a column per rater has no sequence or position, and "
+            f"--items FILE gives these. Got: columns {shown(header)}"
         )
     item = roles.item or (tables.UNNAMED if has_index else None)
     raters = [name for name in header if name not in (item, *others)]

@@ -40,6 +40,7 @@ def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
     """Return columns of a table of ``what``, arrays or Categoricals of one length, not empty."""
     frame = present(frame)
     known = column_names(frame)
+    refuse_several(names, known or [])
     if missing := [name for name in names if name not in (known or [])]:
         description = (
             brief(frame) if known is None else f"no column {missing[0]!r} among {shown(known)}"
@@ -64,6 +65,20 @@ def columns(frame: Any, names: Sequence[str], what: str) -> list[Any]:
             f"A table of {what} must have at least one row. Got: no rows in {names[0]!r}."
         )
     return values
+
+
+def refuse_several(requested: Sequence[Any], names: Sequence[Any]) -> None:
+    """Raise ResponsesError if a column is requested by the names of several."""
+    for name in requested:
+        several = name.split(",") if isinstance(name, str) and name not in names else name
+        if not isinstance(several, list) or (name is not several and {*several} - {*names}):
+            continue
+        if len(several) > 1 or name is several:
+            raise ResponsesError(
+                "An item, rater, label or sequence is named by one column; make one of several, as "
+                f"in frame['item'] = frame[{several}].astype(str).agg(' / '.join, axis=1), also in "
+                f"the table of known labels. Got: {name!r}."
+            )
 
 
 def refuse(wrong: Any, rule: str, describe: Callable[[int], str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
@@ -31,7 +31,11 @@ MAX_NAMES = 5  # names or groups of them that a sentence lists
 MAX_LETTERS = 60
 MAX_CLASSES = 100_000  # above, labels are free text, which other checks report
 
-SEPARATORS = ",;|#+"  # of the labels in a set
+SEPARATORS = *",;|#+", " or "  # of the labels in a set
+READERS = (
+    "bf.Responses.from_label_sets reads sets of labels, and from_partial_answers answers of which "
+    "one label is meant"
+)
 
 
 def spelt_alike(names: NDArray[Any]) -> list[list[int]]:
@@ -200,6 +204,28 @@ def spelt_once(names: Sequence[str], counts: Sequence[int] | None = None) -> lis
     return [name for *_, name in chosen.values()]
 
 
+def labels_once(
+    number: Mapping[str, int], declared: Sequence[Any] | None, normalise: bool
+) -> dict[str, str]:
+    """Return how labels are spelt, of their frequencies, or warn of labels that are spelt alike."""
+    names = sorted(number)
+    if normalise:
+        chosen = {normal_form(n): n for n in spelt_once(names, [number[n] for n in names])}
+        chosen |= {normal_form(n): n for n in declared or () if isinstance(n, str)}
+        return {name: chosen[normal_form(name)] for name in names}
+    array = np.array(names, dtype=str)
+    groups = [group for group in spelt_alike(array) if _differ_by_chance(array[group])]
+    if declared is None and groups:
+        counts = [number[name] for name in names]
+        examples = "; ".join(_counted(array, counts, group) for group in groups[:MAX_NAMES])
+        warn(
+            "Labels that differ only in case, spaces or Unicode form count as "
+            f"{sum(map(len, groups))} different labels: {examples}. Read each group as one "
+            "(normalise=True), or declare all labels in bf.Responses.from_label_sets."
+        )
+    return {}
+
+
 def _recoded(table: Any, codes: NDArray[np.int64], names: NDArray[Any]) -> Any:
     """Return a table of other classes: ``codes`` are the new index of every present class."""
     if np.array_equal(names, table.classes) and np.array_equal(codes, np.arange(len(names))):
@@ -236,10 +262,10 @@ def class_notes(table: Any) -> list[str]:
         separator, reordered = sets
         sentence = f"Class names look like sets of labels separated by {separator!r}"
         if not reordered:
-            return [*notes, f"{sentence}: every set counts as a class of its own."]
+            return [*notes, f"{sentence}: every set counts as a class of its own ({READERS})."]
         notes.append(
             f"{sentence}, and sets in two orders count as different classes: "
-            f"{_first(table, reordered)} (bf.Responses.from_label_sets reads sets of labels)."
+            f"{_first(table, reordered)} ({READERS})."
         )
     return notes
 
@@ -272,11 +298,12 @@ def _first(table: Any, groups: list[list[int]]) -> str:
 
 
 def _listed(table: Any, groups: list[list[int]], most: int) -> str:
-    return "; ".join(_counted(table, group) for group in groups[:most])
+    counts = class_counts(table)
+    return "; ".join(_counted(table.classes, counts, group) for group in groups[:most])
 
 
-def _counted(table: Any, group: list[int]) -> str:
-    counts, names = class_counts(table), table.classes[group].tolist()
+def _counted(classes: NDArray[Any], counts: Sequence[int], group: list[int]) -> str:
+    names = classes[group].tolist()
     composed = {normalize("NFC", name) for name in names}
     quote = repr if len(composed) == len(names) else ascii  # two forms of a letter look the same
     shown_first = [

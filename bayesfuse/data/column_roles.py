@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_list_like
 
-from bayesfuse.data.arrays import MISSING, as_array, quoted, shown
+from bayesfuse.data.arrays import MISSING, as_array, quoted, refuse_several, shown
 from bayesfuse.errors import ResponsesError
 
 ITEM, RATER, LABEL = "item", "rater", "label"
@@ -145,6 +145,7 @@ def assign_roles(
     ``requested`` are their names; those that are not the default ones are not questioned. Unless
     ``is_wide`` is given, the table is long if it has columns of raters or labels.
     """
+    refuse_several(requested, names)
     table = Columns(frame, names)
     item, rater, label = candidates = [
         _candidates(table, role, name)

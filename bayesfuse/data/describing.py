@@ -33,9 +33,12 @@ def summarise(responses: Any) -> tuple[str, list[tuple[str, str]]]:
     items = f"{responses.n_items:,} items"
     if weight is not None:
         items = f"{int(responses.multiplicity.sum()):,} items in {responses.n_items:,} patterns"
+    answers = f"{n_rows:,} responses"
+    if (stated := responses.stated) is not None and stated.are_sets and len(stated.rater):
+        n_partial = len(stated.rater)
+        answers += f" and {n_partial:,} partial answer{'s' * (n_partial != 1)}"
     title = (
-        f"{n_rows:,} responses to {items} by {responses.n_raters:,} raters, "
-        f"{responses.n_classes:,} classes"
+        f"{answers} to {items} by {responses.n_raters:,} raters, {responses.n_classes:,} classes"
     )
     if responses.is_of_votes:
         title = f"{n_rows:,} votes on {items}, {responses.n_classes:,} classes"

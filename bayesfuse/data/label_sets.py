@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -13,10 +14,12 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import as_array, column_names, present, shown
+from bayesfuse.data.class_names import labels_once
 from bayesfuse.data.column_roles import known_names
 from bayesfuse.data.names import encode, unique_names
+from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.statements import table_of
-from bayesfuse.errors import ResponsesError, require_kind
+from bayesfuse.errors import ResponsesError, require_flag, require_kind, warn
 
 CLASSES = np.array(["no", "yes"])
 
@@ -37,6 +40,8 @@ class LabelSets:
         in that order, because raters are good at some labels and bad at others.
     separator : str or None
         What separates labels in text, also of known labels.
+    normalised : bool
+        Whether labels were matched without regard to spelling, as known labels then are.
 
     Examples
     --------
@@ -52,6 +57,7 @@ class LabelSets:
     labels: NDArray[Any]
     questions: Any
     separator: str | None = None
+    normalised: bool = False
 
     @property
     def n_labels(self) -> int:
@@ -128,6 +134,7 @@ class ReadsLabelSets:
         label: str = "label",
         labels: Sequence[Any] | None = None,
         asked: Mapping[Any, Iterable[Any]] | None = None,
+        normalise: bool = False,
     ) -> LabelSets:
         """Read a table in which raters gave sets of labels to items.
 
@@ -137,7 +144,8 @@ class ReadsLabelSets:
             Columns of items and raters, as in :meth:`from_long`, and either a column of labels,
             whose cells are lists, text or single labels, or a column of 0 and 1 for every label.
             Several rows of a rater and an item are united. An empty set answers "no" to all labels;
-            a missing cell is no response, in a column of 0 and 1 none about this label.
+            a missing cell is no response, in a column of 0 and 1 none about this label. pandas
+            reads empty cells of a file as missing, unless ``keep_default_na=False``.
         separator : str, optional
             What separates the labels in a cell of text. Default: a cell is a single label.
         item, rater, label : str
@@ -147,6 +155,9 @@ class ReadsLabelSets:
             or all other columns.
         asked : mapping of rater to labels, optional
             The labels that raters were asked about, by default all. Others are missing responses.
+        normalise : bool, default False
+            Whether labels in cells that differ only in case, spaces or Unicode form are one, as in
+            :meth:`from_long`.
 
         Returns
         -------
@@ -160,17 +171,18 @@ class ReadsLabelSets:
         >>> bf.Responses.from_label_sets(frame)
         LabelSets: 2 items, 1 raters, 2 labels, 4 answers, 2 of them yes
         """
-        return _read(cls, frame, (item, rater, label), separator, labels, asked)
+        return _read(cls, frame, (item, rater, label), (separator, labels, normalise), asked)
 
 
 def _read(
     kind: Any,
     frame: Any,
     roles: tuple[str, str, str],
-    separator: str | None,
-    labels: Any,
+    reading: tuple[str | None, Any, bool],
     asked: Any,
 ) -> LabelSets:
+    separator, labels, normalise = reading
+    require_flag("normalise", normalise)
     frame = present(frame)
     names = column_names(frame)
     if names is None:
@@ -192,14 +204,17 @@ def _read(
     item, items = encode(as_array(frame[sources[0]]), None, "item", sources[0])
     rater, raters = encode(as_array(frame[sources[1]]), None, "rater", sources[1])
     if column_of["label"]:
-        sets = [_labels_of(cell, separator) for cell in as_array(frame[column_of["label"]])]
+        cells = as_array(frame[column_of["label"]])
+        sets = [_labels_of(cell, separator) for cell in cells]
+        _note_missing(cells, sets)
+        sets = _spelt(sets, labels, normalise)
         rows, label_names = _of_sets(sets, labels)
     else:
         rows, label_names = _of_indicators(frame, [n for n in names if n not in sources], labels)
     yes, is_answered = _united(rows, item * len(raters) + rater)
     allowed = _labels_asked(raters, label_names, asked)
     table = _of_answers(kind, (items, raters, label_names), yes, is_answered, allowed)
-    return LabelSets(items, raters, label_names, table, separator)
+    return LabelSets(items, raters, label_names, table, separator, normalise)
 
 
 Rows = Sequence[Mapping[int, bool] | None]
@@ -216,6 +231,24 @@ def _labels_of(cell: Any, separator: str | None) -> list[Any] | None:
         return [cell]
     require_kind("separator", separator, str)
     return [part.strip() for part in str(cell).split(separator) if part.strip()]
+
+
+def _note_missing(cells: Sequence[Any], sets: Sequence[list[Any] | None]) -> None:
+    """Warn if cells of text are NaN and none is empty, as pandas reads files."""
+    n_missing = sum(isinstance(cell, float) and cell != cell for cell in cells)  # not None
+    if n_missing and [] not in sets and any(isinstance(cell, str) for cell in cells):
+        warn(
+            f"{n_missing:,} missing cells and no empty set: were empty cells, which mean that no "
+            "label applies, read as NaN, which is no response? pd.read_csv(…, "
+            "keep_default_na=False) keeps them empty; if not, drop these rows."
+        )
+
+
+def _spelt(sets: list[list[Any] | None], declared: Any, normalise: bool) -> list[list[Any] | None]:
+    """Return sets in which labels that are spelt alike are one, or warn of them."""
+    number = Counter(name for labels in sets for name in labels or () if isinstance(name, str))
+    target = labels_once(number, declared, normalise)
+    return [labels and [target.get(name, name) for name in labels] for labels in sets]
 
 
 def _of_sets(sets: Sequence[list[Any] | None], declared: Any) -> tuple[Rows, NDArray[Any]]:
@@ -316,6 +349,9 @@ def known_answers(label_sets: LabelSets, gold: Any) -> dict[Any, str]:
         for names in (label_sets.items, label_sets.labels)
     )
     names, answers = label_sets.questions.items, {}
+    spelling = {}
+    if label_sets.normalised:
+        spelling = {normal_form(name): name for name in label_of if isinstance(name, str)}
     for item, entry in _known_sets(label_sets, gold).items():
         if isinstance(entry, Mapping):
             known = dict(entry)
@@ -324,6 +360,7 @@ def known_answers(label_sets: LabelSets, gold: Any) -> dict[Any, str]:
             if labels is None:
                 continue
             known = dict.fromkeys(label_of, False) | dict.fromkeys(labels, True)
+        known = {spelling.get(_form(name), name): is_set for name, is_set in known.items()}
         if item not in item_of or (unknown := [name for name in known if name not in label_of]):
             got = f"item {item!r}" if item not in item_of else f"label {unknown[0]!r}"
             raise ResponsesError(
@@ -334,6 +371,10 @@ def known_answers(label_sets: LabelSets, gold: Any) -> dict[Any, str]:
             question = names[item_of[item] * label_sets.n_labels + label_of[label]]
             answers[question] = str(CLASSES[int(bool(is_set))])
     return answers
+
+
+def _form(name: Any) -> Any:
+    return normal_form(name) if isinstance(name, str) else name
 
 
 def _known_sets(label_sets: LabelSets, gold: Any) -> Mapping[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,9 +15,10 @@ from pandas.api.types import is_list_like
 from bayesfuse.data.arrays import as_array, columns, present, quoted, shown
 from bayesfuse.data.names import encode, unique_names
 from bayesfuse.data.statements import statements_of, table_of
-from bayesfuse.errors import ResponsesError
+from bayesfuse.errors import ResponsesError, warn
 
 NOT = "not "  # before a class that an answer excludes
+BETWEEN = re.compile(r"\s+or\s+|\s*[,;/|+&]\s*")  # classes in one cell
 
 
 class ReadsPartialAnswers:
@@ -72,6 +74,7 @@ class ReadsPartialAnswers:
         answers = [_parts(cell, separator) for cell in as_array(cells)]
         if classes is None:
             classes = sorted({name for _, named in answers for name in named}, key=str)
+            _note_several(classes)
         names = unique_names(classes, "class")
         allowed = np.array([_allowed(answer, names) for answer in answers])  # (rows, classes)
         pair = item_code * len(raters) + rater_code
@@ -83,6 +86,19 @@ class ReadsPartialAnswers:
         share = allowed[~is_label] / allowed[~is_label].sum(axis=1, keepdims=True)
         stated = statements_of(pair[~is_label], share, len(items), len(raters))
         return replace(table, stated=stated)
+
+
+def _note_several(classes: Sequence[Any]) -> None:
+    """Warn of a class whose name holds those of others."""
+    for name in classes:
+        parts = BETWEEN.split(name) if isinstance(name, str) else []
+        if len(parts) > 1 and set(parts) <= {*classes}:
+            between = BETWEEN.search(name)
+            warn(
+                f"The class {quoted(name)} holds the names of others: if it is an answer of one of "
+                f"these, give separator={between and between[0]!r}; else classes=."
+            )
+            return
 
 
 def _parts(cell: Any, separator: str) -> tuple[bool, list[Any]]:

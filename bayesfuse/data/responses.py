@@ -356,6 +356,11 @@ class Responses(
         return as_text("Responses", *summarise(self))
 
 
+for _reader in Responses.__mro__[1:-1]:
+    for _name, _method in vars(_reader).items():
+        if isinstance(_method, classmethod):  # errors of arguments have the name that users call
+            _method.__func__.__qualname__ = f"Responses.{_name}"
+
 from_key: Callable[..., Responses] = partial(table_of, Responses)
 """Build a table from a key by row and names of items, raters and classes: see :func:`table_of`."""
 

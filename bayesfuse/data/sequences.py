@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import time
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.arrays import as_array, as_python, columns, refuse
 from bayesfuse.data.names import encode, matched, names_of, numbered, places, require_32_bits
-from bayesfuse.errors import ResponsesError
+from bayesfuse.errors import ResponsesError, warn
 
 __all__ = ["Sequences"]
+
+CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?"  # times of the day
+HALF_A_DAY = 12 * 60 * 60  # seconds; rows that go back by more pass midnight
 
 
 class Structured:
@@ -88,6 +92,8 @@ class Sequences(Structured):
         names = [item, sequence] if position is None else [item, sequence, position]
         values = columns(frame, names, "sequences")
         place, distinct = encode(values[0], None, "item", item)
+        code, sequence_names = encode(values[1], None, "sequence", sequence)
+        _refuse_ambiguous(distinct, sequence_names, place, code, (item, sequence))
         refuse(
             np.bincount(place) > 1,
             "A table of items must have one row per item, because an item has one position: of a "
@@ -95,11 +101,12 @@ class Sequences(Structured):
             lambda n: f"{as_python(distinct[n])!r} in several rows",
         )
         items = distinct[place]
-        code, sequence_names = encode(values[1], None, "sequence", sequence)
         rank: NDArray[Any] = np.arange(len(items))
         if position is not None:
             rank, _ = numbered(values[2], "position", position)
         order = np.lexsort((rank, code))
+        if position is not None:
+            _note_midnight(values[2], code, position)
         refuse(
             (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0),
             "Items of one sequence must have different positions, because these are their order.",
@@ -164,6 +171,52 @@ class Sequences(Structured):
         low, high = int(self.lengths.min()), int(self.lengths.max())
         long = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         return f"Sequences: {self.n_items:,} items in {self.n_sequences:,} sequences, {long} long"
+
+
+def _refuse_ambiguous(
+    items: NDArray[Any],
+    sequences: NDArray[Any],
+    place: NDArray[np.int64],
+    code: NDArray[np.int64],
+    columns_in_words: tuple[str, str],
+) -> None:
+    """Raise ResponsesError if an item is in several sequences."""
+    order = np.lexsort((code, place))
+    is_split = (np.diff(place[order]) == 0) & (np.diff(code[order]) != 0)
+    item, sequence = columns_in_words
+    refuse(
+        is_split,
+        "Names of items must be unique over all sequences. Make one of both columns here, and in "
+        f"the table of responses: frame['item'] = frame[{sequence!r}].astype(str) + ' / ' + "
+        f"frame[{item!r}].astype(str).",
+        lambda n: (
+            f"{as_python(items[place[order[n]]])!r} in sequences "
+            f"{as_python(sequences[code[order[n]]])!r} and "
+            f"{as_python(sequences[code[order[n + 1]]])!r}"
+        ),
+    )
+
+
+def _note_midnight(positions: Any, code: NDArray[np.int64], column: str) -> None:
+    """Warn if clock times without a date jump back within a sequence, as they do at midnight."""
+    first = np.asarray(positions[:1], dtype=object)[0]
+    if not isinstance(first, str | time):
+        return
+    texts = pd.Series(np.asarray(positions, dtype=object)).astype(str)
+    if not texts.str.fullmatch(CLOCK).all():
+        return
+    texts = texts.where(texts.str.count(":") == 2, texts + ":00")
+    clock = pd.to_timedelta(texts).dt.total_seconds().to_numpy()
+    order = np.argsort(code, kind="stable")  # in the order of the rows
+    step = np.where(np.diff(code[order]) == 0, np.diff(clock[order]), 0.0)
+    back = np.flatnonzero(step < 0.0)
+    if len(back) and (step[back] < -HALF_A_DAY).all():  # the rows are in order
+        n = int(back[0])
+        warn(
+            f"Positions in {column!r} are times of the day without a date, and go back within a "
+            f"sequence, from {texts[order[n]]} to {texts[order[n + 1]]}: after midnight, items "
+            "would come first. Give times with dates, or position=None for the order of the rows."
+        )
 
 
 def positions_of(sequences: Sequences, items: NDArray[Any]) -> NDArray[np.int64]:

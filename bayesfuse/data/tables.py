@@ -136,7 +136,7 @@ def _with_index_columns(
 ) -> pd.DataFrame:
     """Move levels of the index that are columns of a long table, such as items, to columns."""
     levels = [name for name in frame.index.names if name is not None and name not in frame]
-    known = {*wanted, *(name for role in KNOWN for name in known_names(levels, role))}
+    known = [*wanted, *(name for role in KNOWN for name in known_names(levels, role))]
     if not (levels := [name for name in levels if name in known]):
         return frame
     code.append(f"frame = frame.reset_index({levels})")

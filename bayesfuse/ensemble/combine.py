@@ -21,6 +21,7 @@ from bayesfuse.ensemble.fits import Fits, Session
 from bayesfuse.ensemble.fused import Fused
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.known import correct
+from bayesfuse.ensemble.members import GROUPS, INDEPENDENT, ONE_ACCURACY, UNPOOLED
 from bayesfuse.ensemble.narrative import Finding, headline, opening, sources, word, word_by_model
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.ensemble.weights import compare
@@ -61,7 +62,9 @@ def combine(
         groups["difficulty"] = with_labels(hardness, labels, inputs.responses)
     fused = Fused.from_dict(groups)
     _judge_raters(fused, fits, shares, session.seed)
-    notes = word(_subset(inputs, fits) + _dependence(evidence, fits) + _order(inputs, evidence))
+    notes = word(
+        _subset(inputs, fits) + _dependence(evidence, fits, shares) + _order(inputs, evidence)
+    )
     kinds = {type(fit.model).__name__ for fit in fits.complete}
     fused.attrs = average.attrs | {
         "models": list(shares),
@@ -83,6 +86,8 @@ def combine(
     interrupted = fits.was_interrupted or session.interruption.requested
     if interrupted and fits.complete:
         first_line = f"Interrupted, so incomplete. {first_line}"
+    elif fits.n_late and fits.complete:
+        first_line = f"Time ended before {fits.n_late} of {len(fits.tried)} models. {first_line}"
     fused.attrs |= {
         "interrupted": int(interrupted),
         "headline": first_line,
@@ -142,20 +147,31 @@ def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
     return [Finding("subset", {"fitted": n_fitted, "items": n_items})]
 
 
-def _dependence(evidence: Evidence, fits: Fits) -> list[Finding]:
+def _dependence(evidence: Evidence, fits: Fits, shares: Mapping[str, float]) -> list[Finding]:
     """Return a finding on the weight of models of independent errors, if both kinds may be used."""
     has_sides = not fits.inputs.has_order and not fits.inputs.responses.is_of_votes
     if not has_sides or len(fits.complete) < 2:
         return []
-    if np.isnan(evidence.correlation):
-        unknown = Finding("unknown dependence", {"independence": evidence.independence})
-        return [unknown] if evidence.unmeasured else []
     alone, grouped = evidence.ungrouped or evidence, evidence.grouped
-    shown = evidence if grouped > 0.5 else alone
     weight = grouped * evidence.independence + (1.0 - grouped) * alone.independence
+    if len(fits.complete) < len(fits.tried):
+        weight = _independence(fits, shares, evidence)
+    if np.isnan(evidence.correlation):
+        unknown = Finding("unknown dependence", {"independence": weight})
+        return [unknown] if evidence.unmeasured else []
+    shown = evidence if grouped > 0.5 else alone
     values = {"correlation": shown.correlation, "error": shown.error, "independence": weight}
     raters = "two raters of different sources" if grouped > 0.5 else "two raters"
     return [Finding("dependence", {"raters": raters, **values})]
+
+
+def _independence(fits: Fits, shares: Mapping[str, float], evidence: Evidence) -> float:
+    """Return the weight of independent errors among the fitted models, without vote shares."""
+    weights = {fit.name: shares.get(fit.name, 0.0) for fit in fits.complete}
+    independent = {UNPOOLED.name, INDEPENDENT.name, ONE_ACCURACY.name}
+    of_groups = evidence.independence * weights.get(GROUPS.name, 0.0)
+    weight = sum(share for name, share in weights.items() if name in independent) + of_groups
+    return weight / (sum(weights.values()) or 1.0)
 
 
 def _order(inputs: Inputs, evidence: Evidence) -> list[Finding]:

@@ -107,6 +107,11 @@ class Fits:
         return None
 
     @property
+    def n_late(self) -> int:
+        """Number of models for which no time was left, approximations of others apart."""
+        return sum(fit.outcome == NO_TIME and not fit.candidate.draft for fit in self.tried)
+
+    @property
     def was_interrupted(self) -> bool:
         """Whether the user interrupted a fit."""
         return any(fit.is_cut or fit.outcome == INTERRUPTED for fit in self.tried)
@@ -176,7 +181,12 @@ def run(selection: Selection, drafts: Fits, session: Session) -> Fits:
     fits = {candidate.name: Fit(candidate) for candidate in selection.candidates}
     done = {fit.name: fit for fit in drafts.complete}
     # the quickest first; the sort is stable: among others the most important
-    order = sorted(selection.candidates, key=lambda c: (c.settings is None, c.tabulates))
+    first = selection.candidates[0]
+    has_quick_first = first.model == "DawidSkene"  # without it, no model of the side with weight
+    order = sorted(
+        selection.candidates,
+        key=lambda c: (c.tabulates, c is not first or not has_quick_first, c.settings is None),
+    )
     for number, candidate in enumerate(order):
         fit = done.get(candidate.name) or _fit(candidate, selection, len(order) - number, session)
         fits[candidate.name] = fit

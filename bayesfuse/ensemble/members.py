@@ -158,7 +158,7 @@ CHAIN = Candidate(
 CHAIN_TYPES = replace(
     CHAIN,
     name="types in sequence",
-    why="the difficulty of an item, and what raters see in it, is that of the item before or new",
+    why="neighbouring items often share their difficulty and the errors of raters",
     inputs_used=("sequences", *KNOWN),
     options={"raters": "types"},
     votes=FEW_VOTES,

@@ -73,11 +73,11 @@ SENTENCES = {
     "gives a probability of {likely:.0%} on average with the other known labels and {alone:.0%} "
     "without (log-loss {loss:.2f} and {models_alone:.2f}; difference {difference:+.2f} ± "
     "{error:.2f}).",
-    "no correction": "The probability that the models are as certain as they should be is "
-    "{none:.2f}.",
-    "correction": "The probability that the models are as certain as they should be is {none:.2f}; "
-    "else their log-odds are multiplied by {trust:.2f} ({low:.2f}–{high:.2f}), below 1 if they are "
-    "too certain.",
+    "no correction": "With a probability of {none:.2f}, the models are as certain as they should "
+    "be.",
+    "correction": "With a probability of {none:.2f}, the models are as certain as they should be; "
+    "otherwise their log-odds are multiplied by {trust:.2f} ({low:.2f}–{high:.2f}; below 1, the "
+    "models are too certain).",
     "rater weights": "The known labels raise the weight of raters {higher}, and lower that of "
     "raters {lower}.",
     "selected gold": "Known items look chosen, not random: the models are {how} of them than of "
@@ -122,9 +122,9 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "bf.decisions.next_items(fused, {missing})",
     ),
     "gold in sequences": (
-        "{reason} Compare {number} randomly chosen items of all sequences with your own labels "
-        "(bf.decisions.next_items, --ask), and pass them as gold= (--gold): sequences differ, so "
-        "known labels of a few whole ones count little.",
+        "{reason} Label {number} items yourself, chosen at random from all sequences "
+        "(bf.decisions.next_items, --ask), and fit again with these known labels (gold=, --gold): "
+        "sequences differ, so labels of a few whole ones count little.",
         "bf.decisions.next_items(fused, {missing})",
     ),
     "gold of patterns": (

@@ -264,6 +264,7 @@ def require_probabilities(name: str, value: Any, *, rows: bool = False) -> None:
         rule, remedy = "rows of probabilities that sum to one", "softmax"
     if is_valid.all():
         return
+    require_no_nan(name, values)
     row = values[~is_valid.all(axis=-1)][0] if values.ndim > 1 else values
     shown = ", ".join(f"{number:.4g}" for number in np.atleast_1d(row)[:MAX_SHOWN])
     ellipsis = ", …" if row.size > MAX_SHOWN else ""
@@ -271,6 +272,15 @@ def require_probabilities(name: str, value: Any, *, rows: bool = False) -> None:
         f"{name} must hold {rule}, because it is used as probabilities (pm.math.{remedy} turns any "
         f"numbers into such). Got: [{shown}{ellipsis}]."
     )
+
+
+def require_no_nan(name: str, values: Any) -> None:
+    """Raise ModelError if a number of a model is NaN."""
+    if n_missing := int(np.isnan(values).sum()):
+        raise ModelError(
+            f"{name} must hold numbers, and NaN is none: does a covariate lack a value? Got: NaN "
+            f"in {n_missing:,} of {values.size:,} entries."
+        )
 
 
 def require_weights(name: str, weights: Mapping[Any, Any]) -> list[float]:

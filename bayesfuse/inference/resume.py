@@ -33,7 +33,10 @@ class LastDraws:
         labels = plan.observation.labels
         is_gibbs = uses_gibbs and sampler == "gibbs" and plan.is_fully_conjugate
         if not is_gibbs or labels.capabilities.moves_labels:
+            conjugate = {block.variable for block in plan.all_blocks}
+            others = [v.name for v in model.free_RVs if v not in conjugate]
             kind = f"{sampler} of {type(labels).__name__} labels"
+            kind += f", with {', '.join(others)} by NUTS" if others else ""
             if sampler is None:
                 kind = "a result that no sampler drew, such as that of bf.fuse or bf.fit"
             raise ModelError(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.errors import ModelError, require_numbers
+from bayesfuse.errors import ModelError, require_no_nan, require_numbers
 from bayesfuse.numerics.kernels import Array
 
 __all__ = ["Coordinates", "Parameter", "Prior", "Role", "Support"]
@@ -198,6 +198,7 @@ class Real(Support):
 
     def require(self, name: str, value: Any) -> None:
         values = require_numbers(name, value)
+        require_no_nan(name, values)
         if not np.isfinite(values).all():
             raise ModelError(f"{name} must be finite numbers. Got: {values.tolist()}.")
 

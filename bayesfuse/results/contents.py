@@ -146,7 +146,8 @@ def class_names(result: xr.DataTree) -> list[Any]:
         if name in groups and "class" in groups[name].dataset.coords:
             return listed(groups[name].dataset["class"].values)
     raise ModelError(
-        "The names of the classes are read from results of bf.sample, bf.fit and bf.find_map. "
+        "The names of the classes are read from results of bf.sample, bf.fit and bf.find_map; in "
+        "place of pm.sample, bf.sample(model) draws from any model of bf.build.observe. "
         f"Got: groups {sorted(groups)} without a coordinate 'class'."
     )
 

@@ -81,7 +81,8 @@ def rater_table(
     Returns
     -------
     DataFrame
-        ``group`` (with ``by``), ``rater`` and number of ``responses``, by falling ``low``. The
+        ``group`` (with ``by``), ``rater`` and number of ``responses`` (answers of several classes
+        apart), by falling ``low``. The
         interval of ``accuracy`` is ``low`` and ``high``. With ``columns="all"``, the other
         abilities have one, too, ``…_low`` and ``…_high``, and there are those in brackets:
 

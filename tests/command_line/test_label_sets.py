@@ -26,12 +26,12 @@ def posts(tmp_path, monkeypatch):
         for at, rater in enumerate(["Ann", "Bo", "Cy"])
     ]
     pd.DataFrame(rows, columns=["post", "annotator", "tags"]).to_csv("posts.csv", index=False)
-    pd.DataFrame({"post": [1, 3], "tags": ["a;c", ""]}).to_csv("known.csv", index=False)
+    pd.DataFrame({"post": [1, 3], "tags": ["A;c", ""]}).to_csv("known.csv", index=False)
 
 
 def test_sets_are_read_and_written(posts, capsys):
-    files = ["--gold", "known.csv", "--report", "page.html", "--rater-table", "raters.csv"]
-    files += ["--labels", "labels.csv", "--output", "posts.nc"]
+    files = ["--normalise", "--gold", "known.csv", "--report", "page.html"]
+    files += ["--rater-table", "raters.csv", "--labels", "labels.csv", "--output", "posts.nc"]
     assert main(["fit", "posts.csv", *OPTIONS, *files]) == 0
     printed = capsys.readouterr().out
     assert "30 items, 3 raters, 3 labels, 270 answers" in printed

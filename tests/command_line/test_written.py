@@ -187,7 +187,7 @@ def test_interrupted_draws_are_written(folder, capsys, monkeypatch):
     sizes = tables()["posterior"].sizes
     assert sizes["chain"] == 4 and 0 < sizes["draw"] < 40
     whole = f"4 chains of {sizes['draw']} draws"
-    assert f"bayesfuse: interrupted; written: {whole}\n" in printed.err
+    assert f"bayesfuse: interrupted; written: {whole}; continue with --resume\n" in printed.err
     assert f"{whole} by gibbs" in printed.out
     assert "Interrupted: fewer draws than asked" in printed.out
     assert len(pd.read_csv("result-labels.csv")) == 20
@@ -267,6 +267,7 @@ def test_chains_end_with_the_time_limit_and_resume(folder, capsys, monkeypatch):
     drawn, printed = f"{50 * ended:,}", capsys.readouterr().out
     assert f"2 chains of {drawn} draws (one in 50 stored)" in printed
     assert f"ended after {drawn} of 500,000 draws" in printed and "with --resume." in printed
+    assert "disagree" not in printed
     assert fit("--resume", "--draws", "500", "--seed", "2") == 0
     said = "--resume continues the 2 chains in result.nc, which hold one draw in 50\n"
     assert said in capsys.readouterr().err and tables().attrs["interrupted"] == 0

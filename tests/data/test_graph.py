@@ -249,7 +249,8 @@ TABLE = {"item": [0, 1, 2], "sequence": [0, 0, 1], "position": [0, 1, 0]}
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ({"item": [0, 1, 1]}, "Got: 1 in several rows"),
+        ({"item": [0, 1, 1]}, r"frame\['sequence'\].*Got: 1 in sequences 0 and 1"),
+        ({"item": [0, 0, 1]}, "drop_duplicates.*Got: 0 in several rows"),
         ({"position": [1, 1, 0]}, "0 and 1 at one position"),
         ({"position": [1, "a", 0]}, "Got"),
         ({"sequence": ["x", None, "x"]}, "missing value in row 1"),
@@ -290,3 +291,20 @@ def test_accuracies_are_on_the_diagonal_and_labels_from_the_rows():
     for m, k in np.ndindex(2, 3):
         seen = np.bincount(table.label[(table.rater == m) & (truth == k)], minlength=3)
         assert_frequencies(seen, made.confusion[m, k], f"labels of rater {m} for class {k}")
+
+
+def test_times_of_the_day_that_pass_midnight_are_noted():
+    night = {"item": [0, 1, 2], "sequence": list("xxx")}
+    with pytest.warns(UserWarning, match="from 23:59:30 to 00:00:00: after midnight"):
+        bf.Sequences.from_table(night | {"position": ["23:59:00", "23:59:30", "00:00:00"]})
+    for at in (["9:00", "9:30", "10:00"], pd.date_range("2026-01-31 23:59", periods=3, freq="30s")):
+        bf.Sequences.from_table(night | {"position": at})  # warnings are errors
+
+
+@pytest.mark.parametrize("item", [["night", "epoch"], "night,epoch"])
+def test_items_of_several_columns_are_refused_with_a_remedy(item):
+    frame = pd.DataFrame(
+        {"night": [1, 1], "epoch": [1, 2], "scorer": ["a", "b"], "stage": ["N1", "N2"]}
+    )
+    refused_table("one column.*agg", bf.fuse, frame, item=item, rater="scorer", label="stage")
+    refused_table("one column.*agg", bf.Sequences.from_table, frame, item=item, sequence="night")

@@ -37,7 +37,8 @@ def test_lists_text_columns_and_rows_are_the_same_sets():
     rows = pd.DataFrame(
         {"item": [1, 1, 1, 2], "rater": list("aaba"), "label": ["x", "y", "y", None]}
     )
-    long = answers(read(rows))
+    with pytest.warns(UserWarning, match="1 missing cells and no empty set"):
+        long = answers(read(rows))
     assert long == {key: answer for key, answer in expected.items() if key[0] == 1}
 
 
@@ -103,3 +104,33 @@ def test_agreement_is_that_of_single_labels_by_label():
 def test_errors_state_the_rule(frame, settings, message):
     with pytest.raises(bf.errors.ResponsesError, match=message):
         read(frame, **settings)
+
+
+def test_empty_cells_that_pandas_read_as_missing_are_noted(tmp_path):
+    path = tmp_path / "tags.csv"
+    path.write_text("item,rater,label\n1,a,cat;dog\n2,a,\n1,b,cat\n2,b,\n")
+    with pytest.warns(UserWarning, match=r"2 missing cells and no empty set.*keep_default_na"):
+        read(pd.read_csv(path), separator=";")
+    sets = read(pd.read_csv(path, keep_default_na=False), separator=";")  # warnings are errors
+    assert answers(sets)[2, "a", "cat"] is False
+
+
+def test_labels_that_are_spelt_alike_are_one_on_request():
+    cells = ["cat; Dog", "Cat", "dog;cat ", ""]
+    frame = {"item": [1, 1, 2, 2], "rater": ["a", "b", "a", "b"], "label": cells}
+    with pytest.warns(UserWarning, match=r"4 different labels: 'Cat' \(1\), 'cat' \(2\)"):
+        assert read(frame, separator=";").n_labels == 4
+    sets = read(frame, separator=";", normalise=True)
+    assert sets.n_labels == 2
+    assert answers(sets)[1, "b", "cat"] and not answers(sets)[2, "b", "cat"]
+    declared = read(frame, separator=";", normalise=True, labels=["CAT", "DOG", "cow"])
+    assert declared.labels.tolist() == ["CAT", "DOG", "cow"]
+    bf.models.LabelProfiles(declared, gold={1: "cat;DOG"})  # refuses labels of other names
+    with pytest.raises(bf.errors.ResponsesError, match="label 'dog'"):
+        bf.models.LabelProfiles(read(LISTS), gold={1: ["dog"]})
+
+
+def test_an_unknown_argument_is_refused_by_the_name_that_users_call():
+    for name in ("from_label_sets", "from_partial_answers", "from_probabilities", "from_scores"):
+        with pytest.raises(TypeError, match=rf"^Responses\.{name}\(\)"):
+            getattr(bf.Responses, name)(LISTS, colour="red")

@@ -96,3 +96,13 @@ def test_answers_that_allow_nothing_are_refused(labels, settings, message):
     frame = {"item": [1, 2], "rater": ["x", "x"], "label": labels}
     with pytest.raises(bf.errors.ResponsesError, match=message):
         bf.Responses.from_partial_answers(frame, **settings)
+
+
+def test_classes_that_hold_the_names_of_others_are_noted():
+    frame = {"item": [1, 1, 2], "rater": list("xyx"), "label": ["fox or wolf", "fox", "wolf"]}
+    with pytest.warns(UserWarning, match="'fox or wolf' holds .* separator=' or '; else classes="):
+        assert bf.Responses.from_partial_answers(frame).n_classes == 3
+    sets = bf.Responses.from_partial_answers(frame, separator=" or ")
+    assert repr(sets).startswith("Responses: 2 responses and 1 partial answer to 2 items")
+    kinds = ["fox or wolf", "fox", "wolf"]
+    assert bf.Responses.from_partial_answers(frame, classes=kinds).n_classes == 3

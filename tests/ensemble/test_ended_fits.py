@@ -60,6 +60,17 @@ def test_interrupted_chains_with_enough_draws_are_kept(crowd, unchecked, monkeyp
     assert told.overview().startswith("Interrupted, ")
 
 
+def test_an_answer_says_that_time_ended_before_models_with_weight(crowd, fitted, monkeypatch):
+    """And the weight of independent errors is that of the models that were fitted."""
+    fitted()
+    monkeypatch.setattr(INDEPENDENCE, 0.8)
+    monkeypatch.setattr(Schedule, "size", lambda *_: None)  # no time to sample
+    answer = bf.fuse(crowd.responses, **QUIET)
+    assert answer.overview().startswith("Time ended before 3 of 7 models. ")
+    assert answer.attrs["interrupted"] == 0
+    assert "independent errors have a weight of 0%" in answer.attrs["notes"]
+
+
 @pytest.fixture
 def press():
     """Press Ctrl-C, which background jobs of a shell ignore, and go on if it is only noted."""

@@ -198,7 +198,7 @@ def test_the_page_of_sequences_has_spans_and_all_raters(few_draws, tmp_path):
         f"Unknown items with a label of probability 0.95 or more: {(unknown >= 0.95).sum()}. "
         in (told.headline)
     )
-    assert "randomly chosen items of all sequences" in "".join(answer.advice)
+    assert "chosen at random from all sequences" in "".join(answer.advice)
     refused("sequences must be a bf.Sequences", bf.fuse, noisy, sequences=sequences.to_frame())
     refused(r"bf\.spans\(fused\).*models/sequences.*an average of seq", bf.decode, answer)
     strip = bf.plots.plot_sequence(answer)[0].patches

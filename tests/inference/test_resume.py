@@ -1,6 +1,7 @@
 """Chains that continue: their draws are appended, and all that follows is of all draws."""
 
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 from refusals import refused
@@ -75,6 +76,14 @@ def test_chains_that_cannot_continue_are_refused():
         refused(f"leave {name}= out", bf.sample, model, resume=short, **{name: value})
     refused("continues chains of Gibbs sweeps", bf.sample, model, resume=other)
     refused("A result must be", bf.sample, model, resume="result.nc")
+    with pm.Model(coords={"class": MADE.classes}) as mixed:
+        prevalence = bf.build.dirichlet("prevalence", np.ones(len(MADE.classes)), dims="class")
+        skill = pm.Normal("skill", 1.0, 1.0)
+        accuracy = bf.build.OneCoin(pm.math.sigmoid(skill) * np.ones(MADE.n_raters))
+        bf.build.observe(MADE, labels=bf.build.Independent(prevalence), raters=accuracy)
+    drawn = bf.sample(mixed, 5, tune=5, chains=1, random_seed=1, **QUIET)
+    refused(r"Got: gibbs.* with skill by NUTS", bf.sample, mixed, resume=drawn)
+    refused("'confusion', by these names", bf.checks.switching, drawn)
     edges = bf.Graph.from_edges([(0, 1), (1, 2), (2, 0)], items=range(40))
     graph = MarkovRandomField(MADE, edges)
     drawn = bf.sample(graph, 5, chains=1, random_seed=1, **QUIET)

@@ -156,3 +156,12 @@ def test_messages_show_few_numbers(support):
     with pytest.raises(ModelError) as refused:
         support.require("rows", np.full((2, 1000), 2.0))
     assert len(str(refused.value)) < 250 and "2, 2, 2" in str(refused.value)
+
+
+def test_a_covariate_without_a_value_is_named():
+    x = np.array([0.5, np.nan, 1.0])
+    with pm.Model(), pytest.raises(ModelError, match=r"does a covariate lack a value.*1 of 3"):
+        accuracy = pm.math.sigmoid(pm.Normal("slope", 1.0, 1.0) * x)
+        bf.build.observe(
+            TABLE, labels=bf.build.Independent(EVEN), raters=bf.build.OneCoin(accuracy)
+        )
