@@ -119,7 +119,7 @@ def test_chains_are_dispersed_or_begin_at_given_points(small_model):
         ({"start": {"prevalence": [0.5, 0.5]}}, r"\(3,\). Got: shape \(2,\)"),
         ({"start": {"prevalenz": 1.0}}, "'prevalenz'"),
         ({"start": {"prevalence": [0.5, 0.6, -0.1]}}, r"Got: .*prevalence|prevalence.*Got"),
-        ({"start": {"prevalence": [0.5, np.nan, 0.5]}}, "nan"),
+        ({"start": {"prevalence": [0.5, np.nan, 0.5]}}, "NaN"),
         ({"start": {"prevalence": [0.5, 0.5, 0.5]}}, "sum to one"),
         ({"start": {"prevalence": ["a", "b", "c"]}}, "prevalence"),
         ({"draws": "5"}, "draws must be a whole number"),

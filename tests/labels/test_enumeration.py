@@ -130,7 +130,7 @@ BAD = {
                r"4 populations, 3 classes\). Got: shape \(2, 3\)"),
     "items": (lambda: bf.build.Independent(pt.as_tensor(SHARES)), r"5 items, 3 classes"),
     "no sum": (lambda: bf.build.Independent(2 * SHARES, population=POPULATION), "sum to one"),
-    "missing": (lambda: bf.build.Independent(log_odds=np.full((5, 3), np.nan)), "finite"),
+    "missing": (lambda: bf.build.Independent(log_odds=np.full((5, 3), np.nan)), "NaN is none"),
 }  # fmt: skip
 
 
