@@ -63,9 +63,11 @@ def check_model(
     checks: list[Any] = [item_difficulty]
     if not inputs.responses.is_of_votes:  # which has no pairs of raters
         checks.append(conditional_dependence)
-    if inputs.sequences is not None and "sequences" in observed(model)[1].labels.needs:
+    # models without the order or the graph have a weight, too
+    structure = observed(model)[1].labels.needs
+    if inputs.sequences is not None and "sequences" in structure:
         checks.insert(0, runs)
-    elif inputs.graph is not None:
+    elif inputs.graph is not None and "graph" in structure:
         checks.insert(0, neighbour_agreement)
     # without replicated labels, which take time
     findings = [_verdict(collapse(result, model), "bf.checks.collapse(result, model)")]

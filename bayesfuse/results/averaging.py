@@ -174,6 +174,8 @@ def average(
     for group in (schema.CONSTANT_DATA, schema.OBSERVED_DATA):
         if group in results[names[0]].children:
             groups[group] = results[names[0]][group].dataset
+    if schema.CONSTANT_DATA in groups:
+        groups[schema.CONSTANT_DATA] = _with_sequences(groups[schema.CONSTANT_DATA], results)
     drawn = joint_labels.pooled(results, share, labels)
     knowledge = averaged_knowledge(labels, results, share)
     summary = LabelSummary(None, labels, drawn, knowledge=knowledge)
@@ -187,6 +189,18 @@ def _require_results(results: Any, models: Any) -> None:
     if isinstance(results, xr.DataTree) or not results:
         got = "one result" if isinstance(results, xr.DataTree) else "no results"
         raise ModelError(f'results must map names to results, as {{"name": result}}. Got: {got}.')
+
+
+def _with_sequences(known: xr.Dataset, results: Mapping[Any, xr.DataTree]) -> xr.Dataset:
+    """Return constants with the sequences of the items, which models without order do not have."""
+    names = ["sequence_index", schema.SEQUENCE_PLACE, schema.SEQUENCE_NAME]
+    items = [result[schema.LABEL_POSTERIOR]["item"].values for result in results.values()]
+    for result, of_result in zip(results.values(), items, strict=True):
+        others = constants(result)
+        is_known = schema.SEQUENCE_PLACE in known or not set(names) <= set(others)
+        if not is_known and np.array_equal(of_result, items[0]):
+            known = known.assign({name: others[name].variable for name in names})
+    return known
 
 
 def _pointwise(result: xr.DataTree) -> xr.DataArray:

@@ -140,7 +140,8 @@ def test_everything_is_drawn_by_gibbs_under_any_label_prior(table_and_truth, nam
 def raters_without_responses_have_the_crowds_rows(result):
     columns = {"item": ["a", "a"], "rater": [0, 99], "label": [4, 4]}
     new = bf.Responses.from_long(columns, classes=range(5))
-    said = bf.predict(result, new)["label_posterior"]["probability"].values[0]
+    with pytest.warns(bf.errors.NewRatersWarning):
+        said = bf.predict(result, new)["label_posterior"]["probability"].values[0]
     assert said.argmax() == 4 and said.sum() == pytest.approx(1)
     mean = result["posterior"]["confusion_mean"]
     assert mean.dims[2:] == ("class", "answer")
