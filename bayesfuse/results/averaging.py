@@ -194,7 +194,7 @@ def _require_results(results: Any, models: Any) -> None:
 def _with_sequences(known: xr.Dataset, results: Mapping[Any, xr.DataTree]) -> xr.Dataset:
     """Return constants with the sequences of the items, which models without order do not have."""
     names = ["sequence_index", schema.SEQUENCE_PLACE, schema.SEQUENCE_NAME]
-    items = [result[schema.LABEL_POSTERIOR]["item"].values for result in results.values()]
+    items = [r[schema.LABEL_POSTERIOR].dataset["item"].values for r in results.values()]
     for result, of_result in zip(results.values(), items, strict=True):
         others = constants(result)
         is_known = schema.SEQUENCE_PLACE in known or not set(names) <= set(others)
