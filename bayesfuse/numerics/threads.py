@@ -299,5 +299,7 @@ def _is_delicate(frame: FrameType | None) -> bool:
         # of random numbers, numba reads a named tuple that NumPy makes
         if module.startswith(("numba.", "namedtuple_", "ctypes", "weakref", *LOCKS, *IMPORTS)):
             return True
+        if module == "jax._src.lib":  # a callback of the garbage collector
+            return True
         frame = frame.f_back
     return False
