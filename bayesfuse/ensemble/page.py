@@ -30,14 +30,11 @@ BRACKETED = re.compile(r" \((?:[^()]|\([^()]*\))*\)")
 
 def as_page(answer: xr.DataTree, by: Any = None) -> str:
     """Return an answer as a page that needs no other file, with shares by group."""
-    source = answer.attrs.get("source", "")
-    return render(
+    return page_of(
+        answer,
         "page.html",
+        "Labels and raters",
         **_shared(answer, MAX_LABELS, MAX_RATERS),
-        source=in_one_line(source) if source else "",
-        stem=PurePath(source).name.partition(".")[0] or "table",
-        date=date.today().isoformat(),
-        version=version("bayesfuse"),
         facts=answer.attrs.get("facts", "").splitlines(),
         read=answer.attrs.get("read", ""),
         meanings=parts.meanings(answer),
@@ -46,17 +43,31 @@ def as_page(answer: xr.DataTree, by: Any = None) -> str:
         label_name=parts.column_names(answer)[2],
         known=answer.attrs.get("known", "").splitlines(),
         models=parts.models(answer),
-        checks=answer.attrs["checks"].splitlines(),
         spans=parts.spans_of_tags(answer, MAX_LABELS),
         csv=parts.as_csv(answer),
+    )
+
+
+def page_of(answer: xr.DataTree, template: str, heading: str, **values: Any) -> str:
+    """Return a page with its frame: the file of the table, date, version, checks and code."""
+    source = answer.attrs.get("source", "")
+    return _render(
+        template,
+        heading=heading,
+        source=in_one_line(source) if source else "",
+        stem=PurePath(source).name.partition(".")[0] or "table",
+        date=date.today().isoformat(),
+        version=version("bayesfuse"),
+        checks=answer.attrs["checks"].splitlines(),
         command=answer.attrs.get("command", ""),
         code=answer.attrs["code"],
+        **values,
     )
 
 
 def as_cell(answer: xr.DataTree) -> str:
     """Return the result, next steps, labels and raters as the output of a cell of a notebook."""
-    return render("cell.html", **_shared(answer, OF_CELL, OF_CELL))
+    return _render("cell.html", **_shared(answer, OF_CELL, OF_CELL))
 
 
 def _shared(answer: xr.DataTree, n_labels: int, n_raters: int) -> dict[str, Any]:
@@ -77,7 +88,7 @@ def _shared(answer: xr.DataTree, n_labels: int, n_raters: int) -> dict[str, Any]
     }
 
 
-def render(template: str, **values: Any) -> str:
+def _render(template: str, **values: Any) -> str:
     """Return a template filled in."""
     import jinja2  # only pages need it
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date
-from importlib.metadata import version
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.ensemble.page import MAX_LABELS, MAX_RATERS, render
+from bayesfuse.ensemble.page import MAX_LABELS, MAX_RATERS, page_of
 from bayesfuse.ensemble.page_parts import Bar, Column, Rows
 from bayesfuse.results.contents import require_rows
 from bayesfuse.results.label_sets import SETS
@@ -20,24 +17,18 @@ from bayesfuse.results.summaries import coverage
 
 def sets_as_page(answer: Any) -> str:
     """Return an answer for label sets as a page that needs no other file."""
-    source = answer.attrs.get("source", "")
     item, rater = answer.attrs.get("columns", ("item", "rater"))[:2]
     sets = answer.labels()
-    return render(
+    return page_of(
+        answer,
         "sets.html",
-        source=in_one_line(source) if source else "",
-        stem=PurePath(source).name.partition(".")[0] or "table",
-        date=date.today().isoformat(),
-        version=version("bayesfuse"),
+        "Sets of labels",
         opening=answer.attrs["headline"],
         coverage=f"{coverage():.0%}",
         shares=_shares(answer),
         labels=_set_rows(sets.sort_values("probability", kind="stable"), in_one_line(item)),
         raters=_rater_rows(answer.raters(), in_one_line(rater)),
         by_label=_rater_rows(answer.raters(by="label"), in_one_line(rater)),
-        checks=answer.attrs["checks"].splitlines(),
-        command=answer.attrs.get("command", ""),
-        code=answer.attrs["code"],
         csv=as_text_table(sets, ", ").to_csv(index=False, float_format="%.4g"),
     )
 
