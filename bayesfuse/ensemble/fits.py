@@ -178,17 +178,17 @@ def _approximate(candidate: Candidate, inputs: Inputs, session: Session, start: 
 
 def run(selection: Selection, drafts: Fits, session: Session) -> Fits:
     """Sample the models of a selection while there is time; ``drafts`` replace or rival them."""
-    fits = {candidate.name: Fit(candidate) for candidate in selection.candidates}
     done = {fit.name: fit for fit in drafts.complete}
+    fits = {c.name: done.get(c.name) or Fit(c) for c in selection.candidates}
     # the quickest first; the sort is stable: among others the most important
     first = selection.candidates[0]
     has_quick_first = first.model == "DawidSkene"  # without it, no model of the side with weight
     order = sorted(
-        selection.candidates,
+        (c for c in selection.candidates if c.name not in done),
         key=lambda c: (c.tabulates, c is not first or not has_quick_first, c.settings is None),
     )
     for number, candidate in enumerate(order):
-        fit = done.get(candidate.name) or _fit(candidate, selection, len(order) - number, session)
+        fit = _fit(candidate, selection, len(order) - number, session)
         fits[candidate.name] = fit
         if fit.is_cut or fit.outcome == INTERRUPTED:
             break
@@ -202,7 +202,8 @@ def run(selection: Selection, drafts: Fits, session: Session) -> Fits:
     if not n_sampled:
         last = drafts.complete[-1:] or drafts.tried[:1]
         used = drafts.complete if selection.inputs.graph is not None else last
-        return Fits(drafts.inputs, sampled.tried + used)
+        others = [fit for fit in used if fit.name not in fits]
+        return Fits(drafts.inputs, sampled.tried + others)
     of_graph = [fit for fit in sampled.tried if "graph" in fit.candidate.inputs_used]
     n_of_graph = sum(fit.is_complete for fit in of_graph)
     has_rivals = any(side.rivals for side in selection.sides)

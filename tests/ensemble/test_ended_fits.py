@@ -47,6 +47,20 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
     assert outcomes["competing classes"] == "not tried"
 
 
+def test_interrupting_the_first_model_keeps_the_draft_before_it(crowd, fitted, monkeypatch):
+    """The draft is a model of the answer, too, and is in it once."""
+    fitted()
+    monkeypatch.setattr(Schedule, "is_plenty", lambda *_: False)
+    monkeypatch.setattr(INDEPENDENCE, 0.8)
+    monkeypatch.setattr(
+        "bayesfuse.ensemble.fits.sample", lambda *_, **__: raises(KeyboardInterrupt)
+    )
+    told = bf.fuse(crowd.responses, **QUIET)
+    assert told.attrs["interrupted"] == 1
+    assert told.attrs["models"] == ["consensus", "vote shares"]
+    assert told["comparison"].to_dataset()["model"].to_index().is_unique
+
+
 def test_interrupted_chains_with_enough_draws_are_kept(crowd, unchecked, monkeypatch):
     model = DawidSkene(crowd.responses)
     result = bf.sample(model, 20, tune=5, random_seed=1, progressbar=False, quiet=True)
