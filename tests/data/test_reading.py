@@ -397,17 +397,3 @@ def test_other_tables_are_refused(given, settings, message):
 )
 def test_other_known_labels_are_refused(given, message):
     refused_as((ModelError, ResponsesError), message, bf.checks.identifiability, WIDE, given)
-
-
-@pytest.mark.parametrize("of", [np.array, pd.DataFrame, list])
-def test_skipped_tasks_are_missing_in_a_matrix_as_in_an_answer(of):
-    """Matrices of labelling functions from other tools write ABSTAIN."""
-    votes = [["spam", "ABSTAIN", "ham"], ["ABSTAIN", "ham", "ham"], ["spam", "spam", "ABSTAIN"]]
-    with pytest.warns(UserWarning, match="3 responses 'ABSTAIN' are read as missing, unless"):
-        table = bf.Responses.from_matrix(of(votes))
-    assert table.classes.tolist() == ["ham", "spam"] and table.n_responses == 6
-    kept = bf.Responses.from_matrix(of(votes), classes=["ham", "spam", "ABSTAIN"])
-    assert kept.n_responses == 9 and kept.n_classes == 3
-    silent = bf.Responses.from_matrix(of(votes), abstain="ABSTAIN")
-    assert silent.n_responses == 6 and silent.silent is not None
-    assert bf.Responses.from_matrix(of(votes), missing="ham").n_classes == 2

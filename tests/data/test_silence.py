@@ -250,3 +250,17 @@ def test_silence_is_not_written_out():
     assert responses.silent.complete and merged.n_items < n_items
     assert peak < 1.2e7, peak
     assert model.free_RVs
+
+
+@pytest.mark.parametrize("of", [np.array, pd.DataFrame, list])
+def test_skipped_tasks_are_missing_in_a_matrix_as_in_an_answer(of):
+    """Matrices of labelling functions from other tools write ABSTAIN."""
+    votes = [["spam", "ABSTAIN", "ham"], ["ABSTAIN", "ham", "ham"], ["spam", "spam", "ABSTAIN"]]
+    with pytest.warns(UserWarning, match="3 responses 'ABSTAIN' are read as missing, unless"):
+        table = bf.Responses.from_matrix(of(votes))
+    assert table.classes.tolist() == ["ham", "spam"] and table.n_responses == 6
+    kept = bf.Responses.from_matrix(of(votes), classes=["ham", "spam", "ABSTAIN"])
+    assert kept.n_responses == 9 and kept.n_classes == 3
+    silent = bf.Responses.from_matrix(of(votes), abstain="ABSTAIN")
+    assert silent.n_responses == 6 and silent.silent is not None
+    assert bf.Responses.from_matrix(of(votes), missing="ham").n_classes == 2
