@@ -141,11 +141,11 @@ CALL = re.compile(r"(\b[\w.]+\([^()]*\w=[^()]*\))")
 DROPS = re.compile(r'\bbf\.fuse\((missing="drop")\)')
 MINUTES = re.compile(r"\bminutes=(\d+(?:\.\d+)?(?:e-\d+)?)")
 SAME = (
-    "item rater label swapped items classes positive normalise ordered gold costs by draws sequence "
-    "position graph thin precision sweeps chains"
+    "item rater label swapped items classes positive normalise ordered gold costs by draws "
+    "sequence position graph thin precision sweeps chains"
 ).split()
 OPTIONS = {name: f"--{name}" for name in SAME}
-OPTIONS |= {"judge": "--rater", "verdict": "--label", "random_seed": "--seed"}
+OPTIONS |= {"judge": "--rater", "verdict": "--label", "minutes": "--time", "random_seed": "--seed"}
 """Options that mean what an argument of Python does. Others have its name alone: ``labels`` and
 ``raters`` of Python are names or label priors, ``--labels`` is a file, ``--raters`` a model's."""
 

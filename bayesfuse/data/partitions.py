@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from bayesfuse.data.arrays import as_python, shown
 from bayesfuse.data.class_names import has_order, spelt_once
 from bayesfuse.data.describing import as_text
+from bayesfuse.data.missing_text import EMPTY, left_out
 from bayesfuse.data.names import unique_names
 from bayesfuse.data.positive_class import with_positive_last
-from bayesfuse.data.reading import EMPTY, left_out, read_order
+from bayesfuse.data.reading import read_order
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.cluster import Parts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -15,8 +14,6 @@ from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import (
     MAX_EXACT_FLOAT,
-    MISSING,
-    SKIPPED,
     as_array,
     as_python,
     column_names,
@@ -24,22 +21,19 @@ from bayesfuse.data.arrays import (
     fit_floats,
     narrow,
     present,
-    quoted,
-    refuse,
     shown,
 )
 from bayesfuse.data.column_roles import odd_column
-from bayesfuse.data.names import encode, names_of, numbers, places, require_one_table, unique_names
+from bayesfuse.data.missing_text import (
+    EMPTY,
+    marks_in_text,
+    names_of_labels,
+    without_skipped,
+)
+from bayesfuse.data.names import encode, names_of, places, require_one_table, unique_names
 from bayesfuse.data.silence import Silence, require_abstain, silence_of, split_abstentions
-from bayesfuse.errors import ResponsesError, require_flag, warn
+from bayesfuse.errors import ResponsesError, require_flag
 from bayesfuse.errors.messages import brief
-
-EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
-
-
-DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
-
-SKIPS_DECLARED_BY = "classes= or abstain="
 
 UNDECLARED = (-1,)
 """The default mark of missing responses: −1, unless that is a declared class."""
@@ -68,7 +62,7 @@ def read_long(
     require_one_table(labels, names[2])
     if abstain is not None:
         require_abstain(abstain, declared[2], [])
-    labels, is_skipped = _without_skipped(labels, names[2], declared[2], abstain)
+    labels, is_skipped = without_skipped(labels, names[2], declared[2], abstain)
     labels, quiet = split_abstentions(labels, abstain)
     pair, names_of = np.zeros(int((~is_skipped).sum()), dtype=np.int64), []
     for what, name, declared_names in zip(("item", "rater"), names, declared, strict=False):
@@ -87,32 +81,6 @@ def read_long(
         left_out_rows = is_skipped.copy()
         left_out_rows[~is_skipped] = quiet
     return _coded(pair, labels, quiet, names_of, declared[1:], names[2], left_out_rows)
-
-
-def _without_skipped(
-    labels: Any, column: str, classes: Any, abstain: Any
-) -> tuple[Any, NDArray[np.bool_]]:
-    """Return the labels of items that were not skipped, and which rows were; warn of these.
-
-    Text that means a missing label raises ResponsesError, as missing values do.
-    """
-    cells = pd.Series(labels)
-    marks, skips = left_out(cells, _named(classes, abstain))
-    refuse(
-        cells.isin(marks),
-        f"Column {column!r} must have a label in every row, and empty text is none (nor is NA) "
-        "unless classes= declares it; drop rows without a response (bf.fuse does it with "
-        f"missing=\"drop\"), or give abstain={marks[0] if marks else EMPTY!r}.",
-        lambda n: f"{quoted(cells[n])} in row {n}, counted from 0",
-    )
-    is_skipped = np.asarray(cells.isin(skips), dtype=bool)
-    if not skips:
-        return labels, is_skipped
-    warn(skipped(cells[is_skipped], SKIPS_DECLARED_BY).strip())
-    remaining = labels[~is_skipped]
-    if isinstance(labels, pd.Categorical):
-        return remaining.remove_categories(skips), is_skipped
-    return narrow(remaining) if remaining.dtype == object else remaining, is_skipped
 
 
 def _coded(
@@ -172,7 +140,7 @@ def read_matrix(
             raters = coordinates[1] if raters is None else raters
         values = as_array(matrix)
         if missing is UNDECLARED:
-            marks += _marks_in_text([values], _named(classes, abstain))
+            marks += marks_in_text([values], names_of_labels(classes, abstain))
     _require_cells(values, matrix)
     if values.dtype.kind not in "OU":
         marks = [mark for mark in marks if not isinstance(mark, str)]
@@ -201,7 +169,7 @@ def _frame_values(
         for place, name in enumerate(names)  # names may be duplicate in pandas
     ]
     if missing is UNDECLARED:
-        marks = marks + _marks_in_text(parts, _named(classes, abstain))
+        marks = marks + marks_in_text(parts, names_of_labels(classes, abstain))
     if classes is None:
         if odd := odd_column(parts, names, [*marks, abstain]):
             raise ResponsesError(
@@ -264,61 +232,6 @@ def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> l
         marks = []
     is_label = (isinstance(abstain, str) and abstain == EMPTY) or _among(EMPTY, classes)
     return marks if is_label or EMPTY in marks else [*marks, EMPTY]
-
-
-def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
-    """Return the labels that mark missing responses, and those that mark skipped tasks.
-
-    Declared classes, including those of an ordered categorical, mark neither.
-    """
-    if getattr(labels.dtype, "ordered", False):
-        classes = [*(classes or ()), *labels.dtype.categories]
-    if labels.dtype.kind in "biufM":
-        return [], []
-    try:
-        declared = set() if classes is None else set(classes)
-        names = [name for name in pd.unique(labels.dropna()) if name not in declared]
-    except TypeError:  # such as lists, which are refused later
-        return [], []
-    texts = [name for name in names if isinstance(name, str)]
-    marks = [name for name in texts if name.strip() in MISSING]
-    skips = [name for name in texts if name.strip().casefold() in SKIPPED]
-    n_classes = len(names) + len(declared) - len(marks) - len(skips)
-    if skips and n_classes == 1:
-        raise ResponsesError(
-            f"Responses {shown(skips)} usually mean that a rater skipped the item, and only one "
-            "class remains without them: declare both with classes= of bf.Responses if it is a "
-            f"class. Got: {len(names)} labels."
-        )
-    return marks, skips
-
-
-def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
-    """Return in words which responses were read as missing because the item was skipped."""
-    return "".join(
-        f" {number:,} {'response' if number == 1 else 'responses'} {name!r} "
-        f"{'is' if number == 1 else 'are'} read as missing, unless {keep} declares it."
-        for name, number in labels.value_counts().items()
-        if number
-    )
-
-
-def _named(classes: Any, abstain: Any) -> list[Any]:
-    """Return the labels that a user has declared to be classes or silence."""
-    named = [*classes] if is_list_like(classes) else []
-    return named if abstain is None else [*named, abstain]
-
-
-def _marks_in_text(parts: list[Any], named: list[Any]) -> list[str]:
-    """Return the texts that mean a missing response, with a warning of those that mean skipped."""
-    orders = [part.categories for part in parts if getattr(part, "ordered", False)]
-    arrays = [as_array(part) for part in parts]
-    texts = [np.asarray(part).ravel().tolist() for part in arrays if part.dtype.kind in "OU"]
-    cells = pd.Series([*chain.from_iterable(texts)], dtype=object)
-    marks, skips = left_out(cells, [*named, *chain.from_iterable(orders)])
-    if skips:
-        warn(skipped(cells[cells.isin(skips)], SKIPS_DECLARED_BY).strip())
-    return [mark for mark in marks if mark != EMPTY] + skips
 
 
 def _among(mark: Any, classes: NDArray[Any] | None) -> bool:
