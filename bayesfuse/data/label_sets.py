@@ -195,10 +195,10 @@ def _read(
     for role, wanted in column_of.items():
         known = [wanted] if wanted in names else known_names(names, role)
         column_of[role] = known[0] if known else ""
-    if not column_of["item"] or not column_of["rater"]:
+    if absent := [role for role in ("item", "rater") if not column_of[role]]:
         raise ResponsesError(
-            "Sets of labels need a column of items and one of raters: name them by item= and "
-            f"rater=. Got: columns {shown(names)}."
+            "Sets of labels need a column of items and one of raters: name the column by "
+            f"{' and '.join(f'{role}=' for role in absent)}. Got: columns {shown(names)}."
         )
     sources = [column_of["item"], column_of["rater"]]
     item, items = encode(as_array(frame[sources[0]]), None, "item", sources[0])
