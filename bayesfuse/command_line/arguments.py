@@ -234,7 +234,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         raise CommandError(
             f"a command comes first, as in bayesfuse fit {words[0]}. Got: no command"
         )
-    arguments = _parser().parse_args(argv)
+    arguments, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        help_call = f"bayesfuse {arguments.command} --help"
+        raise CommandError(f"unrecognized arguments: {' '.join(unknown)} (see {help_call})")
     arguments.command_line = shlex.join(["bayesfuse", *words])
     if arguments.command == "fit":
         _complete(arguments)

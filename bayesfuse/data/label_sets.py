@@ -149,7 +149,7 @@ class ReadsLabelSets:
         separator : str, optional
             What separates the labels in a cell of text. Default: a cell is a single label.
         item, rater, label : str
-            Names of the columns.
+            Names of the columns. By default also other usual names, such as tags or categories.
         labels : sequence, optional
             All labels, in order, or the columns of 0 and 1. Default: those that were given, sorted,
             or all other columns.

@@ -42,6 +42,7 @@ def test_names_of_files_and_numbers_that_work(folder, capfd, output, others):
 REFUSED = [
     # commands, and what they need
     ([], "arguments are required: COMMAND (see bayesfuse --help)"),
+    (["doctor", "films.csv", "--draw", "2"], "arguments: --draw 2 (see bayesfuse doctor --help)"),
     # input files
     (["fit", "", "--output", "r.nc"], "cannot read .: Is a directory"),
     (["fit", "none.csv", "--output", "r.nc"], "cannot read none.csv: No such file or directory"),
