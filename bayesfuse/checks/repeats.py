@@ -8,23 +8,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy
 from numpy.typing import NDArray
 
+from bayesfuse.checks.repeated_verdicts import (
+    independence,
+    most_frequent,
+    pairs_of,
+    uniforms,
+)
 from bayesfuse.data import fingerprint
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.data.silence import first_rows
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import require_flag
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.priors import diagonal
-
-GRID = (np.arange(20) + 0.5) / 20
-"""Probabilities that a verdict is right, uniform, of raters whose repeats share errors."""
-
-ITERATIONS = 60  # of EM
 
 SEVERAL = 5  # raters that a sentence lists
 MIN_REPEATS = 10  # repeats of a rater of which a sentence says how alike they are
@@ -51,6 +49,11 @@ def collapse_repeats(
     the rater's most frequent response to the item, an estimate of the verdict, stands for all. With
     fewer than three raters nothing identifies shared errors, and that is the rule. A hash of the
     names decides which items those are, so equal tables are collapsed equally in any order.
+
+    A rater who nearly copies another one would confirm the errors of that one as the class. So of
+    four raters or more, a rater and the one with the most similar verdicts have one verdict with
+    log odds of the gain in log likelihood, less 2 log M of M raters; the repeats are then judged
+    without that one, and the two probabilities averaged.
 
     Parameters
     ----------
@@ -98,15 +101,16 @@ def collapse_repeats(
     left_out: dict[int, list[Any]] = {}
     if copies and table.silent is None and table.stated is None:
         table, left_out = _without_copies(table)
-    pair, first, size = _pairs(table)
+    pair, first, size = pairs_of(table)
     independent = np.ones(table.n_raters)
     raters = np.unique(table.rater[first[size > 1]]) if size.max(initial=0) > 1 else first[:0]
     if len(raters):
         repeated = table.items[table.item[first[size > 1]]]
         some = part_of(table, EXAMINED, np.random.default_rng(0), repeated)
-        independent[raters] = _independent(some, raters)
-        is_independent = _uniforms(table, first) < independent[table.rater[first]]
-        verdict = _most_frequent(table, pair)
+        part = part_of(table, EXAMINED, np.random.default_rng(0))
+        independent[raters] = independence(some, raters, part)
+        is_independent = uniforms(table, first) < independent[table.rater[first]]
+        verdict = most_frequent(table, pair)
         chosen = np.append(verdict[~is_independent], np.flatnonzero(is_independent[pair]))
         collapsed = _with_rows(table, chosen)
     else:
@@ -220,31 +224,6 @@ def _without_copies(table: Responses) -> tuple[Responses, dict[int, list[Any]]]:
     return replace(remaining, multiplicity=table.multiplicity, ordered=table.ordered), left_out
 
 
-def _pairs(table: Responses) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the item–rater pair of every row, and the first row and size of every pair."""
-    is_first = first_rows(table)
-    pair = np.cumsum(is_first) - 1
-    return pair, np.flatnonzero(is_first), np.bincount(pair)
-
-
-def _uniforms(table: Responses, rows: NDArray[np.int64]) -> Array:
-    """Return numbers between 0 and 1 that depend on the names in these rows only, (rows,)."""
-    items, raters, classes = (
-        fingerprint.of_names(names) for names in (table.items, table.raters, table.classes)
-    )
-    names = items[table.item[rows]], raters[table.rater[rows]], classes[table.label[rows]]
-    return fingerprint.uniforms(*names)
-
-
-def _most_frequent(table: Responses, pair: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return a row of the most frequent response of every pair, ties by a hash of the names."""
-    cell = pair * table.n_classes + table.label
-    _, row, count = np.unique(cell, return_index=True, return_counts=True)
-    order = np.lexsort((_uniforms(table, row), -count, pair[row]))
-    chosen: NDArray[np.int64] = row[order][np.unique(pair[row][order], return_index=True)[1]]
-    return chosen
-
-
 def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
     """Return the table with these of its rows."""
     key = (table.item[rows] * table.n_raters + table.rater[rows]) * table.n_classes
@@ -252,100 +231,6 @@ def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
     table_of_rows = from_key(key, table.items, table.raters, table.classes, table.silent)
     same = {name: getattr(table, name) for name in ("multiplicity", "ordered", "stated")}
     return replace(table_of_rows, **same)
-
-
-def _independent(table: Responses, raters: NDArray[np.int64]) -> Array:
-    """Return the probability that repeats are independent given the class, (raters,)."""
-    if np.count_nonzero(table.per_rater) < 3:
-        # agreement with one other rater cannot tell shared errors from accuracy
-        return np.zeros(len(raters))
-    pair, first, _ = _pairs(table)
-    verdict = _most_frequent(table, pair)
-    n_raters, n_classes = table.n_raters, table.n_classes
-    item, rater = table.item[first], table.rater[first]
-    copies = table.multiplicity[item].astype(float)
-    repeats = np.isin(rater, raters)
-    labels = _vote_shares(table, item * n_classes + table.label[verdict])
-    right = np.where(np.isin(np.arange(n_raters), raters), 0.8, 1.0)  # of verdicts, by rater
-    verdicts: Array = labels[item]
-
-    def log_responses(verdicts: Array) -> Array:
-        """Return log probabilities of the responses of pairs by verdict, at rows given these."""
-        weight = (verdicts * copies[:, None])[pair]
-        counts = _sums(weight, table.cell.astype(np.int64), n_raters * n_classes)
-        counts = counts.reshape(n_raters, n_classes, n_classes).swapaxes(1, 2) + prior
-        log_rows = np.log(counts / counts.sum(axis=2, keepdims=True))
-        return _sums(log_rows[table.rater, :, table.label], pair, len(first))
-
-    prior = diagonal(n_classes)
-    for _ in range(ITERATIONS):
-        log_lik = log_responses(verdicts)
-        log_verdict = _through_verdict(log_lik, right[rater])
-        shares = (labels * table.multiplicity[:, None]).sum(axis=0) + 1.0
-        labels = np.log(shares / shares.sum()) + _sums(log_verdict, item, table.n_items)
-        labels -= np.logaddexp.reduce(labels, axis=1, keepdims=True)
-        others = labels[item] - log_verdict  # labels by the responses of other raters
-        others -= np.logaddexp.reduce(others, axis=1, keepdims=True)
-        labels = np.exp(labels)
-        # the verdict given all responses: right, or another class with equal probabilities
-        same = np.exp(others + log_lik)
-        different = (1.0 - np.exp(others)) * np.exp(log_lik) / (n_classes - 1.0)
-        same, different = right[rater, None] * same, (1.0 - right[rater, None]) * different
-        verdicts = same + different
-        total = np.maximum(verdicts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        verdicts /= total
-        is_right = np.bincount(rater, copies * (same / total).sum(axis=1), n_raters)
-        n_pairs = np.bincount(rater, copies, n_raters)
-        right[raters] = ((is_right + 1.0) / (n_pairs + 2.0))[raters]
-
-    # rows of responses to the class itself, at the same labels by the other raters
-    classes: Array = np.exp(others)
-    for _ in range(ITERATIONS):
-        direct = others + log_responses(classes)
-        evidence = np.logaddexp.reduce(direct, axis=1)
-        classes = np.exp(direct - evidence[:, None])
-    code = np.searchsorted(raters, rater[repeats])
-    weight = copies[repeats]
-    independent = np.bincount(code, weight * evidence[repeats], len(raters))
-    shared = np.empty((len(GRID), len(raters)))
-    for row, value in enumerate(GRID):
-        through = others + _through_verdict(log_lik, np.full(len(first), value))
-        evidence = np.logaddexp.reduce(through, axis=1)[repeats]
-        shared[row] = np.bincount(code, weight * evidence, len(raters))
-    log_odds = independent - np.logaddexp.reduce(shared, axis=0) + np.log(len(GRID))
-    return _with_shared_prior(log_odds)
-
-
-def _vote_shares(table: Responses, cell: NDArray[np.int64]) -> Array:
-    """Return smoothed shares of votes, one for each item and label in ``cell``."""
-    votes = np.bincount(cell, minlength=table.n_items * table.n_classes)
-    smoothed = votes.reshape(-1, table.n_classes) + 1.0 / table.n_classes
-    shares: Array = smoothed / smoothed.sum(axis=1, keepdims=True)
-    return shares
-
-
-def _with_shared_prior(log_odds: Array) -> Array:
-    """Return probabilities (raters,) under a prior probability that raters share, by EM."""
-    share = 0.5
-    for _ in range(ITERATIONS):
-        probability: Array = scipy.special.expit(log_odds + np.log(share) - np.log1p(-share))
-        share = (1.0 + probability.sum()) / (2.0 + len(log_odds))
-    return probability
-
-
-def _through_verdict(log_lik: Array, right: Array) -> Array:
-    """Return log probabilities of pairs by class, from those by verdict, (pairs, classes)."""
-    top = log_lik.max(axis=1, keepdims=True)
-    mass = np.exp(log_lik - top)
-    wrong = (1.0 - right)[:, None] * (mass.sum(axis=1, keepdims=True) - mass)
-    mass = right[:, None] * mass + np.maximum(wrong, 0.0) / (mass.shape[1] - 1.0)
-    log_mass: Array = np.log(np.maximum(mass, np.finfo(float).tiny)) + top
-    return log_mass
-
-
-def _sums(values: Array, group: NDArray[np.int64], n_groups: int) -> Array:
-    """Return sums of rows by group, (groups, columns)."""
-    return np.stack([np.bincount(group, column, n_groups) for column in values.T], axis=1)
 
 
 def _summary(

@@ -135,14 +135,19 @@ OF_ANY_MODEL = {
     "jointly (moments; only with latent-group)",
 }
 
-KNOWN_OPTIONS = [known for table in (TABLE, KNOWN, FIT, OF_ANY_MODEL) for known in table]
-
-ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)(?:"drop"|True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
+ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)("drop")?(?:True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
 COMMA = re.compile(r'(--\w+ "[^"]*"),(?= --)')
+CALL = re.compile(r"(\b[\w.]+\([^()]*\w=[^()]*\))")
+DROPS = re.compile(r'\bbf\.fuse\((missing="drop")\)')
 MINUTES = re.compile(r"\bminutes=(\d+(?:\.\d+)?(?:e-\d+)?)")
-OTHERWISE = {"minutes": "time", "missing": "drop-empty", "random_seed": "seed"}
-OTHERWISE |= {"judge": "rater", "verdict": "label"}
-"""Options that have another name than the argument of Python."""
+SAME = (
+    "item rater label swapped items classes positive normalise ordered gold costs by draws "
+    "sequence position graph thin precision sweeps chains"
+).split()
+OPTIONS = {name: f"--{name}" for name in SAME}
+OPTIONS |= {"judge": "--rater", "verdict": "--label", "minutes": "--time", "random_seed": "--seed"}
+"""Options that mean what an argument of Python does. Others have its name alone: ``labels`` and
+``raters`` of Python are names or label priors, ``--labels`` is a file, ``--raters`` a model's."""
 
 
 def in_options(message: str) -> str:
@@ -153,13 +158,17 @@ def in_options(message: str) -> str:
         return f"--time {seconds:.3g}s" if seconds % 60.0 else f"--time {seconds / 60.0:g}min"
 
     def option(match: re.Match[str]) -> str:
-        name = "--" + OTHERWISE.get(match[1], match[1].replace("_", "-"))
-        if not any(name in known_option.split() for known_option in KNOWN_OPTIONS):
+        drops = match[1] == "missing" and match[2]
+        name = "--drop-empty" if drops else OPTIONS.get(match[1])
+        if name is None:
             return match[0]
         return f"{name} {match['value']}" if match["value"] else name
 
+    parts = CALL.split(DROPS.sub(r"\1", message))
+    # calls are Python; every second part is one
+    parts[::2] = [ARGUMENT.sub(option, MINUTES.sub(time, part)) for part in parts[::2]]
     # names of columns in a row, to copy
-    return COMMA.sub(r"\1", ARGUMENT.sub(option, MINUTES.sub(time, message)))
+    return COMMA.sub(r"\1", "".join(parts))
 
 
 def path(text: str) -> Path:
@@ -225,7 +234,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         raise CommandError(
             f"a command comes first, as in bayesfuse fit {words[0]}. Got: no command"
         )
-    arguments = _parser().parse_args(argv)
+    arguments, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        help_call = f"bayesfuse {arguments.command} --help"
+        raise CommandError(f"unrecognized arguments: {' '.join(unknown)} (see {help_call})")
     arguments.command_line = shlex.join(["bayesfuse", *words])
     if arguments.command == "fit":
         _complete(arguments)

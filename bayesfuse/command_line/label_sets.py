@@ -44,6 +44,8 @@ def read_label_sets(arguments: argparse.Namespace) -> Tables:
 def _read(path: Path, arguments: argparse.Namespace) -> pd.DataFrame:
     """Return a table with the columns item, rater and label, where it has these."""
     frame, _ = read_text_table(path, [])
+    if arguments.item not in frame and not known_names(frame.columns.tolist(), ITEM):
+        return frame  # an error names its columns
     for role in (ITEM, RATER, LABEL):
         names = frame.columns.tolist()
         column = [name for name in (getattr(arguments, role),) if name in names]

@@ -30,7 +30,7 @@ from bayesfuse.data.arrays import shown
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, assign_roles
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.layouts import naming_reader
-from bayesfuse.data.reading import left_out, skipped
+from bayesfuse.data.missing_text import left_out, skipped
 
 NOT_OF_EXPORTS = ("wide", "no_header", "ignore", "drop_empty", "sequence")
 

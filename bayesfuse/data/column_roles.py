@@ -28,7 +28,8 @@ KNOWN = {
     RATER: "rater worker annotator coder judge user labeler labeller reviewer grader assessor "
     "evaluator completedby variable _session _annotator".split(),
     LABEL: "label answer response vote verdict choice annotation rating grade score class category "
-    "judgment judgement decision tag value labelid classid categoryid".split(),
+    "judgment judgement decision tag value labelid classid categoryid labels answers classes "
+    "categories tags".split(),
 }
 """Names of columns in exports of other tools, in lower case and without separators (and, of items
 and raters, without "id", "name" or "hash" at the end: an "answer_id" numbers answers)."""

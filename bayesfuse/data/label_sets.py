@@ -149,7 +149,7 @@ class ReadsLabelSets:
         separator : str, optional
             What separates the labels in a cell of text. Default: a cell is a single label.
         item, rater, label : str
-            Names of the columns.
+            Names of the columns. By default also other usual names, such as tags or categories.
         labels : sequence, optional
             All labels, in order, or the columns of 0 and 1. Default: those that were given, sorted,
             or all other columns.
@@ -195,10 +195,10 @@ def _read(
     for role, wanted in column_of.items():
         known = [wanted] if wanted in names else known_names(names, role)
         column_of[role] = known[0] if known else ""
-    if not column_of["item"] or not column_of["rater"]:
+    if absent := [role for role in ("item", "rater") if not column_of[role]]:
         raise ResponsesError(
-            "Sets of labels need a column of items and one of raters: name them by item= and "
-            f"rater=. Got: columns {shown(names)}."
+            "Sets of labels need a column of items and one of raters: name the column by "
+            f"{' and '.join(f'{role}=' for role in absent)}. Got: columns {shown(names)}."
         )
     sources = [column_of["item"], column_of["rater"]]
     item, items = encode(as_array(frame[sources[0]]), None, "item", sources[0])

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from bayesfuse.data.arrays import as_python, shown
 from bayesfuse.data.class_names import has_order, spelt_once
 from bayesfuse.data.describing import as_text
+from bayesfuse.data.missing_text import EMPTY, left_out
 from bayesfuse.data.names import unique_names
 from bayesfuse.data.positive_class import with_positive_last
-from bayesfuse.data.reading import EMPTY, read_order
+from bayesfuse.data.reading import read_order
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ResponsesError
 from bayesfuse.numerics.cluster import Parts
@@ -190,6 +191,8 @@ class Partitions:
         _require_kinds(nonempty, self.sources, layout)
         self.raters = _names([part.raters for part in nonempty], layout.raters, "rater")
         self.classes = _names([part.classes for part in nonempty], layout.classes, "class")
+        if layout.classes is None:
+            _require_answers(self.classes)
         dtypes, graded = [nonempty[0].classes.dtype], bool(layout.ordered)
         if layout.normalise and layout.classes is None and self.classes.dtype.kind == "U":
             self.classes = unique_names(sorted(spelt_once(self.classes.tolist())), "class")
@@ -246,6 +249,17 @@ def _names(names: list[Any], declared: Any, noun: str) -> NDArray[Any]:
     if declared is None:
         declared = np.unique(np.concatenate([np.asarray(part) for part in names]))
     return unique_names(declared, noun)
+
+
+def _require_answers(classes: NDArray[Any]) -> None:
+    """Raise ResponsesError if a label means that there is no answer, as in other tables."""
+    marks, skips = left_out(pd.Series(classes), None)
+    if marks or skips:
+        raise ResponsesError(
+            "Rows without an answer are left out before a table is written in partitions, or all "
+            "classes are declared with classes=, because partitions are read one by one. Got: "
+            f"labels {shown([*marks, *skips])}, which usually mean that an answer is missing."
+        )
 
 
 def _require_kinds(surveys: list[Survey], sources: list[Any], layout: Layout) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -15,8 +14,6 @@ from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import (
     MAX_EXACT_FLOAT,
-    MISSING,
-    SKIPPED,
     as_array,
     as_python,
     column_names,
@@ -24,19 +21,19 @@ from bayesfuse.data.arrays import (
     fit_floats,
     narrow,
     present,
-    refuse,
     shown,
 )
 from bayesfuse.data.column_roles import odd_column
-from bayesfuse.data.names import encode, names_of, numbers, places, require_one_table, unique_names
+from bayesfuse.data.missing_text import (
+    EMPTY,
+    marks_in_text,
+    names_of_labels,
+    without_skipped,
+)
+from bayesfuse.data.names import encode, names_of, places, require_one_table, unique_names
 from bayesfuse.data.silence import Silence, require_abstain, silence_of, split_abstentions
-from bayesfuse.errors import ResponsesError, require_flag, warn
+from bayesfuse.errors import ResponsesError, require_flag
 from bayesfuse.errors.messages import brief
-
-EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
-
-
-DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
 
 UNDECLARED = (-1,)
 """The default mark of missing responses: −1, unless that is a declared class."""
@@ -62,32 +59,43 @@ def read_long(
             f"Got: {twice[0]!r} for two."
         )
     *ends, labels = columns(frame, names, "responses")
-    pair, names_of = np.zeros(len(labels), dtype=np.int64), []
-    for what, name, declared_names in zip(("item", "rater"), names, declared, strict=False):
-        # one column at a time: its codes are the largest arrays needed
-        code, distinct = encode(ends.pop(0), declared_names, what, name)
-        pair *= len(distinct)
-        pair += code
-        names_of.append(distinct)
     require_one_table(labels, names[2])
     if abstain is not None:
         require_abstain(abstain, declared[2], [])
+    labels, is_skipped = without_skipped(labels, names[2], declared[2], abstain)
     labels, quiet = split_abstentions(labels, abstain)
-    is_label = is_list_like(declared[2]) and EMPTY in list(declared[2])
-    refuse(
-        np.asarray(labels == EMPTY, dtype=bool) & (not is_label),
-        f"Column {names[2]!r} must have a label in every row, and empty text is none unless "
-        "classes= declares it; drop rows without a response (bf.fuse does it with "
-        "missing=\"drop\"), or give abstain=''.",
-        lambda n: f"'' in row {numbers(quiet, n)}, counted from 0",
-    )
-    return _coded(pair, labels, quiet, names_of, declared[1:], names[2])
+    pair, names_of = np.zeros(int((~is_skipped).sum()), dtype=np.int64), []
+    for what, name, declared_names in zip(("item", "rater"), names, declared, strict=False):
+        # one column at a time: its codes are the largest arrays needed
+        values = ends.pop(0)
+        if what == "rater" and is_skipped.any():
+            values = values[~is_skipped]
+        code, distinct = encode(values, declared_names, what, name)
+        if what == "item" and is_skipped.any():  # an item remains if all have skipped it
+            code = code[~is_skipped]
+        pair *= len(distinct)
+        pair += code
+        names_of.append(distinct)
+    left_out_rows = is_skipped
+    if quiet is not None:
+        left_out_rows = is_skipped.copy()
+        left_out_rows[~is_skipped] = quiet
+    return _coded(pair, labels, quiet, names_of, declared[1:], names[2], left_out_rows)
 
 
 def _coded(
-    pair: NDArray[np.int64], labels: Any, quiet: Any, names: list[Any], declared: Any, column: str
+    pair: NDArray[np.int64],
+    labels: Any,
+    quiet: Any,
+    names: list[Any],
+    declared: Any,
+    column: str,
+    left_out_rows: Any,
 ) -> CodedRows:
-    """Return the rows of pairs, item × raters + rater; those that are ``quiet`` have no label."""
+    """Return the rows of pairs, item × raters + rater; those that are ``quiet`` have no label.
+
+    ``left_out_rows`` of the table have no label in ``labels``.
+    """
     raters, classes = declared
     if classes is None and len(labels) == 0:
         raise ResponsesError(
@@ -95,7 +103,7 @@ def _coded(
             f"are unknown otherwise. Got: silence in all {len(pair)} rows."
         )
     key, silent_pairs = (pair, pair[:0]) if quiet is None else (pair[~quiet], pair[quiet])
-    code, distinct = encode(labels, classes, "class", column, quiet)
+    code, distinct = encode(labels, classes, "class", column, left_out_rows)
     key *= len(distinct)  # in place, to save memory
     key += code
     items, rater_names = names
@@ -131,8 +139,8 @@ def read_matrix(
             items = coordinates[0] if items is None else items
             raters = coordinates[1] if raters is None else raters
         values = as_array(matrix)
-        if classes is None and missing is UNDECLARED:
-            marks += _marks_in_text([values], abstain)
+        if missing is UNDECLARED:
+            marks += marks_in_text([values], names_of_labels(classes, abstain))
     _require_cells(values, matrix)
     if values.dtype.kind not in "OU":
         marks = [mark for mark in marks if not isinstance(mark, str)]
@@ -149,7 +157,7 @@ def read_matrix(
         labels = _without_decimals(labels)
     names = [names_of(len(values), items, "item"), names_of(values.shape[1], raters, "rater")]
     pair = np.flatnonzero(answered)
-    return _coded(pair, labels, quiet, names, (declared, classes), "labels")
+    return _coded(pair, labels, quiet, names, (declared, classes), "labels", quiet)
 
 
 def _frame_values(
@@ -160,8 +168,9 @@ def _frame_values(
         as_array(frame.iloc[:, place] if hasattr(frame, "iloc") else frame[name])
         for place, name in enumerate(names)  # names may be duplicate in pandas
     ]
+    if missing is UNDECLARED:
+        marks = marks + marks_in_text(parts, names_of_labels(classes, abstain))
     if classes is None:
-        marks = marks + (_marks_in_text(parts, abstain) if missing is UNDECLARED else [])
         if odd := odd_column(parts, names, [*marks, abstain]):
             raise ResponsesError(
                 "Columns of a table with one row per item and one column per rater share their "
@@ -223,55 +232,6 @@ def _marks(missing: Any, classes: NDArray[Any] | None, abstain: Any = None) -> l
         marks = []
     is_label = (isinstance(abstain, str) and abstain == EMPTY) or _among(EMPTY, classes)
     return marks if is_label or EMPTY in marks else [*marks, EMPTY]
-
-
-def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
-    """Return the labels that mark missing responses, and those that mark skipped tasks.
-
-    Declared classes, including those of an ordered categorical, mark neither.
-    """
-    if getattr(labels.dtype, "ordered", False):
-        classes = [*(classes or ()), *labels.dtype.categories]
-    declared = set() if classes is None else set(classes)
-    if labels.dtype.kind in "biufM":
-        return [], []
-    try:
-        names = [name for name in pd.unique(labels.dropna()) if name not in declared]
-    except TypeError:  # such as lists, which are refused later
-        return [], []
-    texts = [name for name in names if isinstance(name, str)]
-    marks = [name for name in texts if name.strip() in MISSING]
-    skips = [name for name in texts if name.strip().casefold() in SKIPPED]
-    n_classes = len(names) + len(declared) - len(marks) - len(skips)
-    if skips and n_classes == 1:
-        raise ResponsesError(
-            f"Responses {shown(skips)} usually mean that a rater skipped the item, and only one "
-            "class remains without them: declare both with classes= of bf.Responses if it is a "
-            f"class. Got: {len(names)} labels."
-        )
-    return marks, skips
-
-
-def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
-    """Return in words which responses were read as missing because the item was skipped."""
-    return "".join(
-        f" {number:,} {'response' if number == 1 else 'responses'} {name!r} "
-        f"{'is' if number == 1 else 'are'} read as missing, unless {keep} declares it."
-        for name, number in labels.value_counts().items()
-        if number
-    )
-
-
-def _marks_in_text(parts: list[Any], abstain: Any) -> list[str]:
-    """Return the texts that mean a missing response, with a warning of those that mean skipped."""
-    orders = [part.categories for part in parts if getattr(part, "ordered", False)]
-    arrays = [as_array(part) for part in parts]
-    texts = [np.asarray(part).ravel().tolist() for part in arrays if part.dtype.kind in "OU"]
-    cells = pd.Series([*chain.from_iterable(texts)], dtype=object)
-    marks, skips = left_out(cells, [abstain, *chain.from_iterable(orders)])
-    if skips:
-        warn(skipped(cells[cells.isin(skips)], "classes= or abstain=").strip())
-    return [mark for mark in marks if mark != EMPTY] + skips
 
 
 def _among(mark: Any, classes: NDArray[Any] | None) -> bool:

@@ -110,7 +110,9 @@ class Responses(
         Parameters
         ----------
         frame : dataframe or mapping of arrays
-            Of pandas, polars, Arrow or xarray, or a dict of arrays.
+            Of pandas, polars, Arrow or xarray, or a dict of arrays. Rows with labels such as
+            "skip" and "abstain" are left out with a warning, and empty text or "NA" is refused, as
+            in :func:`bayesfuse.fuse`, unless ``classes`` or ``abstain`` declare them.
         item, rater, label : str
             Names of the columns. By default also other usual names, such as task or question_id;
             worker, annotator or judge; answer, choice or verdict, in any case.

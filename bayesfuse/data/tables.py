@@ -34,8 +34,8 @@ from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.files import UNNAMED, read_call, read_file
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.layouts import naming_reader, refuse_nested
+from bayesfuse.data.missing_text import DECLARED_BY, EMPTY, left_out, skipped
 from bayesfuse.data.names import encode, listed
-from bayesfuse.data.reading import DECLARED_BY, EMPTY, left_out, skipped
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.vote_counts import refuse_counts
 from bayesfuse.errors import ModelError, ResponsesError

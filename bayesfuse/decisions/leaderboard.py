@@ -89,7 +89,9 @@ def leaderboard(
         expected share of ``wins``, with ties as halves, and how often the two were ``compared``.
         Systems of different ``group`` are not connected by pairs; those ``in_cycle`` clearly beat
         each other in turn. Attributes: ``first_advantage`` of the system shown first, in log-odds,
-        with ``_low`` and ``_high``.
+        with ``_low`` and ``_high``. It is NaN if pairs cannot tell it from strengths, as where one
+        of two systems is always first; the interval, and those of the strengths, then follow from
+        its prior.
 
     Raises
     ------
@@ -99,7 +101,8 @@ def leaderboard(
     Warns
     -----
     PoorFitWarning
-        Systems are not all connected, or beat each other in a cycle.
+        Systems are not all connected, or beat each other in a cycle; or no order of a pair tells
+        the advantage of being first from strengths.
 
     References
     ----------
@@ -138,7 +141,8 @@ def leaderboard(
     board["pairs"] = "system", number.sum(axis=1)
     ends = np.quantile(drawn[:, n_systems], level)
     names = compared.systems
-    attrs = {"first_advantage": float(drawn[:, n_systems].mean())}
+    advantage = np.nan if _is_confounded(compared) else float(drawn[:, n_systems].mean())
+    attrs = {"first_advantage": advantage}
     attrs |= {"first_advantage_low": float(ends[0]), "first_advantage_high": float(ends[1])}
     board = board.assign_coords(system=names, other=names, rank=np.arange(1, n_systems + 1))
     group, in_cycle = _structure(wins, number, names)
@@ -224,6 +228,27 @@ def _wins(pairs: _Pairs, probability: Array) -> tuple[Array, NDArray[np.int64]]:
         np.add.at(won, (one, other), probability[:, outcome] + half)
         np.add.at(number, (one, other), 1)
     return won, number
+
+
+def _is_confounded(pairs: _Pairs) -> bool:
+    """Return whether strengths could replace the advantage of being first in all pairs, and warn.
+
+    That is so if strengths exist by which the first system of every pair is ahead by the same.
+    """
+    n_systems, (first, second) = len(pairs.systems), pairs[:2]
+    both = scipy.sparse.coo_array((np.ones(len(first)), (first, second)), (n_systems, n_systems))
+    laplacian = scipy.sparse.csgraph.laplacian((both + both.T).toarray())
+    ahead = np.bincount(first, minlength=n_systems) - np.bincount(second, minlength=n_systems)
+    potential = np.linalg.lstsq(laplacian, ahead.astype(float))[0]
+    if not np.allclose(potential[first] - potential[second], 1.0, atol=1e-6):
+        return False
+    warn(
+        "Some systems must be shown in both orders, because strengths otherwise contain the "
+        "advantage of being first, which is unknown: swap the outputs of half of the pairs. Got: "
+        f"{len(first):,} pairs, and of any two systems one is always first.",
+        PoorFitWarning,
+    )
+    return True
 
 
 def _structure(

@@ -67,6 +67,22 @@ def test_doubled_responses_and_copied_raters_leave_the_table():
     assert kept.n_raters == 5
 
 
+@pytest.mark.parametrize("consistency", [0.97, None])
+def test_a_near_copy_of_a_rater_does_not_confirm_repeated_errors(consistency):
+    """The verdict of two raters is no evidence of the class, whether calls err together or not."""
+    shares = []
+    for seed in range(3):
+        frame, truth = judged(seed, (0.75, 0.75, 0.75), (3, 1, 1), consistency)
+        once = frame[(frame["rater"] == "a") & (frame["call"] == 0)]
+        rng = np.random.default_rng(seed)
+        nearly = np.where(rng.random(200) < 0.98, once["label"], 1 - once["label"])
+        right = np.where(rng.random(200) < 0.75, truth, 1 - truth)
+        more = [once.assign(rater="like a", label=nearly), once.assign(rater="d", label=right)]
+        _, repeats = bf.checks.collapse_repeats(pd.concat([frame, *more]))
+        shares.append(repeats.loc["a", "independent"])
+    assert np.mean(shares) > 0.85 if consistency is None else np.mean(shares) < 0.1
+
+
 def test_repeats_count_once_if_dependence_is_not_identified():
     frame, _ = judged(1, (0.8, 0.7, 0.7), (5, 1, 1))
     kept, _ = bf.checks.collapse_repeats(frame[frame["rater"] < "c"])

@@ -1,12 +1,14 @@
 """Arguments: each works, or is refused in one line that says what, with no file touched."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from shell import COLUMNS, ONE, fails, tables
 
 from bayesfuse.__main__ import main
+from bayesfuse.command_line.arguments import OPTIONS, in_options
 
 QUICK = [*COLUMNS, *ONE, "--no-checks", "--draws", "2", "--chains", "1", "--quiet"]
 FIT = ["fit", "films.csv", *QUICK, "--output"]
@@ -40,6 +42,7 @@ def test_names_of_files_and_numbers_that_work(folder, capfd, output, others):
 REFUSED = [
     # commands, and what they need
     ([], "arguments are required: COMMAND (see bayesfuse --help)"),
+    (["doctor", "films.csv", "--draw", "2"], "arguments: --draw 2 (see bayesfuse doctor --help)"),
     # input files
     (["fit", "", "--output", "r.nc"], "cannot read .: Is a directory"),
     (["fit", "none.csv", "--output", "r.nc"], "cannot read none.csv: No such file or directory"),
@@ -130,3 +133,25 @@ def test_surroundings_without_anything(folder, capfd, monkeypatch):
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["fit", "--help"])
     assert "--sweeps" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("Labels must be among labels=, or raters=, report=, model=.", None),
+        ("Name failures in missing=, as bf.sample(model, draws=100) does.", None),
+        ('Drop them: bf.fuse(missing="drop") does it.', "Drop them: --drop-empty does it."),
+        ("Give minutes=, such as minutes=2 or 0.5.", "Give --time, such as --time 2min or 0.5."),
+        ("See classes= of bf.Responses, random_seed=1.", "See --classes, --seed 1."),
+        ('Give item="a", rater="b".', 'Give --item "a" --rater "b".'),
+    ],
+)
+def test_only_arguments_that_options_stand_for_are_named_as_options(message, words):
+    """Others, such as labels=, have the name of an option that is another thing, or no option."""
+    assert in_options(message) == (words or message)
+
+
+def test_every_option_that_a_message_names_is_one(capsys):
+    with pytest.raises(SystemExit):
+        main(["fit", "--help"])
+    assert set(OPTIONS.values()) <= set(re.findall(r"--[\w-]+", capsys.readouterr().out))

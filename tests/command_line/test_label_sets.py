@@ -55,3 +55,8 @@ def test_sets_are_read_and_written(posts, capsys):
 def test_options_of_other_tables_are_refused(posts, option, message, capsys):
     Path("costs.csv").write_text("true,no,yes\nno,0,1\nyes,1,0\n")
     fails(capsys, main(["fit", "posts.csv", *OPTIONS, *option]), message)
+
+
+def test_a_missing_column_is_asked_for_by_the_names_of_the_file(posts, capsys):
+    words = "by --item. Got: columns ['post', 'annotator', 'tags']"
+    fails(capsys, main(["fit", "posts.csv", "--label-sets", ";"]), words)

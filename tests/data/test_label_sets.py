@@ -42,6 +42,12 @@ def test_lists_text_columns_and_rows_are_the_same_sets():
     assert long == {key: answer for key, answer in expected.items() if key[0] == 1}
 
 
+@pytest.mark.parametrize("name", ["labels", "Tags", "categories", "label"])
+def test_usual_names_of_the_column_of_sets_are_recognised(name):
+    frame = {"item": [1, 2], "annotator": ["a", "a"], name: ["cat;dog", ""]}
+    assert read(frame, separator=";").labels.tolist() == ["cat", "dog"]
+
+
 def test_a_label_that_a_rater_was_not_asked_about_is_missing():
     asked = answers(read(LISTS, asked={"a": ["x"]}, labels=["x", "y"]))
     assert asked == {

@@ -96,3 +96,9 @@ def test_text_needs_its_order(write):
     assert read(folder, ordered=True, classes=["no", "maybe", "yes"]).head.ordered
     assert not read(folder).head.ordered
     assert read(write(*(table | {"label": [1, 2, 3]} for table in (FIRST, SECOND)))).head.ordered
+
+
+def test_labels_without_an_answer_are_dropped_before_or_declared(write):
+    folder = write(FIRST, SECOND | {"label": ["skip", "no", "no"]})
+    refused_table(r"labels \['skip'\], which usually mean", read, folder)
+    assert read(folder, classes=["no", "skip", "yes"]).classes.tolist() == ["no", "skip", "yes"]

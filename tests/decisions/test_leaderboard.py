@@ -84,8 +84,8 @@ def test_strengths_are_those_of_outcomes_summed_out():
 
 
 def test_without_information_draws_are_of_the_prior():
-    pairs = pd.DataFrame({"item": [0, 1], "first": ["x", "y"], "second": ["y", "z"]})
-    board = board_of(result_of(np.full((2, 3), 1 / 3)), pairs, draws=4000, ci_prob=0.9)
+    pairs = pd.DataFrame({"item": range(3), "first": ["x", "y", "z"], "second": ["y", "z", "y"]})
+    board = board_of(result_of(np.full((3, 3), 1 / 3)), pairs, draws=4000, ci_prob=0.9)
     sd = (board["high"] - board["low"]).values / (2 * 1.645)
     assert np.allclose(sd, 1.5 * np.sqrt(2 / 3), rtol=0.06)
     assert np.allclose(board["probability"], 1 / 3, atol=0.04)
@@ -156,8 +156,8 @@ def test_systems_apart_and_cycles_are_stated(tmp_path):
     with pytest.warns(bf.errors.PoorFitWarning, match="a cycle among"):
         board = board_of(result, pairs)
     assert board["in_cycle"].all() and board.sizes["system"] == 3
-    pairs["first"] = ["a", "c", "a"] * 40
-    pairs["second"] = ["b", "d", "b"] * 40
+    pairs["first"] = ["a", "c", "b"] * 40
+    pairs["second"] = ["b", "d", "a"] * 40
     with pytest.warns(bf.errors.PoorFitWarning, match="2 groups"):
         board = board_of(result, pairs)
     members = board["system"].groupby(board["group"])
@@ -199,3 +199,24 @@ def test_intervals_of_ranks_and_strengths_cover():
     error = 4 * np.sqrt(0.9 * 0.1 / len(inside))
     assert np.mean(inside_rank) > 0.9 - error and abs(np.mean(inside) - 0.9) < error
     assert np.mean(slopes) == pytest.approx(1.0, abs=4 * np.std(slopes) / np.sqrt(20) + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_estimated"),
+    [("xx", "yy", False), ("xyx", "yzw", False), ("xyx", "yzz", True), ("xxy", "yyx", True)],
+)
+def test_the_advantage_of_being_first_needs_another_order(first, second, is_estimated):
+    """If a system that is shown first is always ahead by one strength, the prior decides."""
+    n_pairs = 30 * len(first)
+    pairs = pd.DataFrame({"item": np.arange(n_pairs), "first": [*first] * 30})
+    pairs["second"] = [*second] * 30
+    probability = np.tile([0.9, 0.1, 0.0], (n_pairs, 1))
+    probability[::4] = [0.1, 0.9, 0.0]
+    if is_estimated:
+        assert np.isfinite(board_of(result_of(probability), pairs).attrs["first_advantage"])
+        return
+    with pytest.warns(bf.errors.PoorFitWarning, match="shown in both orders"):
+        board = board_of(result_of(probability), pairs, ci_prob=0.9)
+    low, high = (board.attrs[f"first_advantage_{end}"] for end in ("low", "high"))
+    assert np.isnan(board.attrs["first_advantage"])
+    assert 1.2 < high - low < 1.9  # 1.64 a priori, and strengths have a prior, too

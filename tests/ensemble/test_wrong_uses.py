@@ -90,7 +90,8 @@ def test_draws_above_the_default_are_made():
 
 @pytest.mark.parametrize("mark", [" ", "-1", "NA", "None"])
 def test_classes_that_may_be_marks_are_pointed_out(mark):
-    table = bf.Responses.from_long(LONG.assign(label=[mark, "n", "y", "y"]))
+    labelled = LONG.assign(label=[mark, "n", "y", "y"])
+    table = bf.Responses.from_long(labelled, classes=[mark, "n", "y"])
     found = bf.checks.identifiability(table)
     assert f"The class {mark!r} looks like a mark of missing responses" in found.problems[-1]
 

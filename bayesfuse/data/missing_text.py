@@ -1,0 +1,102 @@
+"""Text that means a missing response or a skipped item, by one rule for every table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_list_like
+
+from bayesfuse.data.arrays import MISSING, SKIPPED, as_array, narrow, quoted, refuse, shown
+from bayesfuse.errors import ResponsesError, warn
+
+EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
+
+DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
+
+SKIPS_DECLARED_BY = "classes= or abstain="
+
+
+def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
+    """Return the labels that mark missing responses, and those that mark skipped tasks.
+
+    Declared classes, including those of an ordered categorical, mark neither.
+    """
+    if getattr(labels.dtype, "ordered", False):
+        classes = [*(classes or ()), *labels.dtype.categories]
+    if labels.dtype.kind in "biufM":
+        return [], []
+    try:
+        declared = set() if classes is None else set(classes)
+        names = [name for name in pd.unique(labels.dropna()) if name not in declared]
+    except TypeError:  # such as lists, which are refused later
+        return [], []
+    texts = [name for name in names if isinstance(name, str)]
+    marks = [name for name in texts if name.strip() in MISSING]
+    skips = [name for name in texts if name.strip().casefold() in SKIPPED]
+    n_classes = len(names) + len(declared) - len(marks) - len(skips)
+    if skips and n_classes == 1:
+        raise ResponsesError(
+            f"Responses {shown(skips)} usually mean that a rater skipped the item, and only one "
+            "class remains without them: declare both with classes= of bf.Responses if it is a "
+            f"class. Got: {len(names)} labels."
+        )
+    return marks, skips
+
+
+def skipped(labels: pd.Series, keep: str = DECLARED_BY) -> str:
+    """Return in words which responses were read as missing because the item was skipped."""
+    return "".join(
+        f" {number:,} {'response' if number == 1 else 'responses'} {name!r} "
+        f"{'is' if number == 1 else 'are'} read as missing, unless {keep} declares it."
+        for name, number in labels.value_counts().items()
+        if number
+    )
+
+
+def names_of_labels(classes: Any, abstain: Any) -> list[Any]:
+    """Return the labels that a user has declared to be classes or silence."""
+    named = [*classes] if is_list_like(classes) else []
+    return named if abstain is None else [*named, abstain]
+
+
+def marks_in_text(parts: list[Any], named: list[Any]) -> list[str]:
+    """Return the texts that mean a missing response, with a warning of those that mean skipped."""
+    orders = [part.categories for part in parts if getattr(part, "ordered", False)]
+    arrays = [as_array(part) for part in parts]
+    texts = [np.asarray(part).ravel().tolist() for part in arrays if part.dtype.kind in "OU"]
+    cells = pd.Series([*chain.from_iterable(texts)], dtype=object)
+    marks, skips = left_out(cells, [*named, *chain.from_iterable(orders)])
+    if skips:
+        warn(skipped(cells[cells.isin(skips)], SKIPS_DECLARED_BY).strip())
+    return [mark for mark in marks if mark != EMPTY] + skips
+
+
+def without_skipped(
+    labels: Any, column: str, classes: Any, abstain: Any
+) -> tuple[Any, NDArray[np.bool_]]:
+    """Return the labels of items that were not skipped, and which rows were; warn of these.
+
+    Text that means a missing label raises ResponsesError, as missing values do.
+    """
+    cells = pd.Series(labels)
+    marks, skips = left_out(cells, names_of_labels(classes, abstain))
+    refuse(
+        cells.isin(marks),
+        f"Column {column!r} must have a label in every row, and empty text is none (nor is NA) "
+        "unless classes= declares it; drop rows without a response (bf.fuse does it with "
+        f'missing="drop"), or give abstain={marks[0] if marks else EMPTY!r}.',
+        lambda n: f"{quoted(cells[n])} in row {n}, counted from 0",
+    )
+    is_skipped = np.asarray(cells.isin(skips), dtype=bool)
+    if not skips:
+        return labels, is_skipped
+    warn(skipped(cells[is_skipped], SKIPS_DECLARED_BY).strip())
+    remaining = labels[~is_skipped]
+    if isinstance(labels, pd.Categorical):
+        return remaining.remove_categories(skips), is_skipped
+    return narrow(remaining) if remaining.dtype == object else remaining, is_skipped
