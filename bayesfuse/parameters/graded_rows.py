@@ -40,7 +40,7 @@ PRIORS = {
 }
 """Priors of a rater's coordinates, in their order: in distances of neighbouring classes, log-normal
 of gaps (from three classes on) and precision, half-normal of spreads. Raters are unbiased on
-average, or else they could be strict by one grade and the classes shifted by another: with a mean of
+average, because all could be strict by one grade and the classes shifted by one: with a mean of
 standard deviation .5, chains of three marks an essay were in different modes."""
 
 
