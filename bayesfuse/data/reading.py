@@ -21,9 +21,10 @@ from bayesfuse.data.arrays import (
     fit_floats,
     narrow,
     present,
+    quoted,
     shown,
 )
-from bayesfuse.data.column_roles import odd_column
+from bayesfuse.data.column_roles import ITEM, LABEL, RATER, odd_columns
 from bayesfuse.data.missing_text import (
     EMPTY,
     marks_in_text,
@@ -171,20 +172,31 @@ def _frame_values(
     if missing is UNDECLARED:
         marks = marks + marks_in_text(parts, names_of_labels(classes, abstain))
     if classes is None:
-        if odd := odd_column(parts, names, [*marks, abstain]):
-            raise ResponsesError(
-                "Columns of a table with one row per item and one column per rater share their "
-                "labels. If one holds something else, drop it (--ignore); if it names the items, "
-                "give item= of bf.fuse or make it the index (set_index); if each row is one "
-                "response, name the columns by item=, rater= and label= (of bf.fuse or "
-                "bf.Responses.from_long); classes= of from_matrix declares labels of one rater "
-                f"alone. Got: {odd}, among columns {shown(names)}."
-            )
+        _require_labels(parts, names, [*marks, abstain])
         categories = [part.categories for part in parts if hasattr(part, "codes")]
         if missing is UNDECLARED and any(-1 in column for column in categories):
             marks = [mark for mark in marks if mark is EMPTY]
         classes = _categories(parts, [*marks, abstain])
     return _side_by_side(parts), marks, classes
+
+
+def _require_labels(parts: list[Any], names: list[Any], marks: list[Any]) -> None:
+    """Raise ResponsesError if columns of a frame seem to hold no labels of a rater."""
+    odd = odd_columns(parts, names, marks)
+    reasons = "; ".join(f"column {quoted(name)} {why}" for name, why in odd)
+    if {ITEM, RATER, LABEL} <= set(names):
+        reasons = f"columns {sorted((ITEM, RATER, LABEL))}"
+    if reasons:
+        listed_names = [as_python(name) for name, _ in odd]
+        drop = f", as by frame.drop(columns={listed_names})" if odd else ""
+        raise ResponsesError(
+            "Columns of a table with one row per item and one column per rater share their labels. "
+            f"Drop columns that hold something else{drop}; if one names the items, give item= of "
+            "bf.fuse or make it the index (set_index); if a row is a response, name the columns by "
+            "item=, rater= and label= of bf.Responses.from_long; classes= of "
+            "bf.Responses.from_matrix declares labels of one rater alone. Got: "
+            f"{reasons}, among columns {shown(names)}."
+        )
 
 
 def _require_cells(values: NDArray[Any], matrix: Any) -> None:

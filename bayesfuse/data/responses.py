@@ -110,9 +110,10 @@ class Responses(
         Parameters
         ----------
         frame : dataframe or mapping of arrays
-            Of pandas, polars, Arrow or xarray, or a dict of arrays. Rows with labels such as
-            "skip" and "abstain" are left out with a warning, and empty text or "NA" is refused, as
-            in :func:`bayesfuse.fuse`, unless ``classes`` or ``abstain`` declare them.
+            Of pandas, polars, Arrow or xarray, or a dict of arrays. Rows with the
+            labels "?", "skip", "ignore" or "abstain" are left out with a warning, and empty text or
+            "NA" is refused, as in :func:`bayesfuse.fuse`, unless ``classes`` or ``abstain`` declare
+            them.
         item, rater, label : str
             Names of the columns. By default also other usual names, such as task or question_id;
             worker, annotator or judge; answer, choice or verdict, in any case.
@@ -167,8 +168,8 @@ class Responses(
         missing : scalar or collection, default -1
             Entries that mean "no response", besides NaN, None, empty text and masked entries. −1
             and empty text do not if they are declared classes or mean silence. By default also
-            texts such as "NA" and "skipped", as in :func:`bayesfuse.fuse`, unless they are declared
-            classes or ``abstain``.
+            texts such as "NA", "?" and "skipped", as in :func:`bayesfuse.fuse`, unless they are
+            declared classes or ``abstain``.
         items, raters : sequence, optional
             Names of rows and columns; by default as in the matrix, or 0, 1, 2, …
         classes, abstain, ordered, positive, normalise : optional

@@ -138,8 +138,8 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "bf.decisions.value_of_response(fused)",
     ),
     "uncertain items": (
-        "Look at the items of the least certain labels (bf.decisions.rank_items(fused) lists them "
-        "first).",
+        "Look at the items of the least certain labels: those of the lowest probability in the "
+        "file of labels, and the first of bf.decisions.rank_items(fused).",
         "bf.decisions.rank_items(fused)",
     ),
     "confused raters": (
