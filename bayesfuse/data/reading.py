@@ -29,9 +29,9 @@ from bayesfuse.data.missing_text import (
     EMPTY,
     marks_in_text,
     names_of_labels,
-    without_skipped,
+    without_missing,
 )
-from bayesfuse.data.names import encode, names_of, places, require_one_table, unique_names
+from bayesfuse.data.names import encode, names_of, places, unique_names
 from bayesfuse.data.silence import Silence, require_abstain, silence_of, split_abstentions
 from bayesfuse.errors import ResponsesError, require_flag
 from bayesfuse.errors.messages import brief
@@ -51,7 +51,11 @@ class CodedRows(NamedTuple):
 
 
 def read_long(
-    frame: Any, names: Sequence[str], declared: tuple[Any, Any, Any], abstain: Any = None
+    frame: Any,
+    names: Sequence[str],
+    declared: tuple[Any, Any, Any],
+    abstain: Any = None,
+    missing: str = "error",
 ) -> CodedRows:
     """Read the item, rater and label columns of a table."""
     if twice := [name for name in names if names.count(name) > 1]:
@@ -60,10 +64,9 @@ def read_long(
             f"Got: {twice[0]!r} for two."
         )
     *ends, labels = columns(frame, names, "responses")
-    require_one_table(labels, names[2])
     if abstain is not None:
         require_abstain(abstain, declared[2], [])
-    labels, is_skipped = without_skipped(labels, names[2], declared[2], abstain)
+    labels, is_skipped = without_missing(labels, names[2], declared[2], abstain, missing)
     labels, quiet = split_abstentions(labels, abstain)
     pair, names_of = np.zeros(int((~is_skipped).sum()), dtype=np.int64), []
     for what, name, declared_names in zip(("item", "rater"), names, declared, strict=False):

@@ -354,6 +354,18 @@ def test_rows_without_a_label_are_dropped_if_asked(empty):
     assert space["responses"].items.tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    "label", [[1, None, 0, None], ["no", "NA", "yes", ""], pd.Categorical(["n", None, "y", None])]
+)
+def test_rows_without_a_label_are_dropped_alike_by_the_reader_and_by_an_answer(label):
+    frame = pd.DataFrame({"item": list("abac"), "rater": list("xyxz"), "label": label})
+    table = bf.Responses.from_long(frame, missing="drop")
+    assert rows_of(table) == rows_of(read_table(frame, missing="drop")[0])
+    assert table.items.tolist() == ["a", "b", "c"] and table.raters.tolist() == ["x"]
+    refused_table('missing="drop".*row 1', bf.Responses.from_long, frame)
+    refused_as(ModelError, "'error' or 'drop'", bf.Responses.from_long, frame, missing="?")
+
+
 def test_gold_of_every_kind(tmp_path):
     table = read_table(NUMBERS)[0]
     path = tmp_path / "gold.csv"
