@@ -104,6 +104,11 @@ def without_missing(
     is_left_out = is_skipped | is_missing
     if not is_left_out.any():
         return labels, is_left_out
+    if is_left_out.all() and classes is None:
+        raise ResponsesError(
+            "At least one row must have a label, or classes= must declare the classes. Got: none "
+            f"in {len(cells):,} rows of {column!r}."
+        )
     remaining = labels[~is_left_out]
     if isinstance(labels, pd.Categorical):
         remaining = remaining.remove_categories([*{*marks, *skips}.intersection(labels.categories)])

@@ -205,7 +205,12 @@ def _sortable(positions: Any, column: str) -> Any:
 
     Other positions are returned unchanged.
     """
-    if isinstance(positions, pd.Categorical) or infer_dtype(positions, skipna=False) != "string":
+    if isinstance(positions, pd.Categorical):
+        is_sorted = positions.categories.is_monotonic_increasing  # as text, not in an order
+        if positions.ordered or not is_sorted or positions.isna().any():
+            return positions
+        positions = np.asarray(positions)
+    if infer_dtype(positions, skipna=False) != "string":
         return positions
     codes, distinct = pd.factorize(positions)
     texts = pd.Series(distinct)

@@ -324,13 +324,16 @@ def test_times_of_the_day_that_pass_midnight_are_noted(night):
         ["-1", "2", "10", "10.25", "10.5"],
         ["2026-01-31 23:59", "2026-02-01T00:00"],
         ["week 2", "week 10", "week 10 b"],
+        pd.Categorical(["8", "9", "10"]),
+        pd.Categorical(["8", "9", "10"], ["8", "9", "10"], ordered=True),
+        pd.Categorical(["early", "deep", "late"], ["early", "deep", "late"]),
         pd.date_range("2026-01-31 23:59", periods=3, freq="30s"),
     ],
 )
 def test_positions_in_text_sort_as_what_they_mean(positions):
     order = list(range(len(positions)))
     assert items_in_order(positions) == order  # warnings are errors
-    assert items_in_order(list(positions)[::-1]) == order[::-1]
+    assert items_in_order(positions[::-1]) == order[::-1]
 
 
 def test_dates_in_text_that_begin_with_the_day_are_refused():

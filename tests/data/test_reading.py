@@ -363,6 +363,7 @@ def test_rows_without_a_label_are_dropped_alike_by_the_reader_and_by_an_answer(l
     assert rows_of(table) == rows_of(read_table(frame, missing="drop")[0])
     assert table.items.tolist() == ["a", "b", "c"] and table.raters.tolist() == ["x"]
     refused_table('missing="drop".*row 1', bf.Responses.from_long, frame)
+    refused_table("none in 2 rows", bf.Responses.from_long, frame[1::2], missing="drop")
     refused_as(ModelError, "'error' or 'drop'", bf.Responses.from_long, frame, missing="?")
 
 
