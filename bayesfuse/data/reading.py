@@ -193,11 +193,11 @@ def _require_labels(parts: list[Any], names: list[Any], marks: list[Any]) -> Non
         listed_names = [as_python(name) for name, _ in odd]
         drop = f", as by frame.drop(columns={listed_names})" if odd else ""
         raise ResponsesError(
-            "Columns of a table with one row per item and one column per rater share their labels. "
-            f"Drop columns that hold something else{drop}; if one names the items, give item= of "
-            "bf.fuse or make it the index (set_index); if a row is a response, name the columns by "
-            "item=, rater= and label= of bf.Responses.from_long; classes= of "
-            "bf.Responses.from_matrix declares labels of one rater alone. Got: "
+            "In a table with a row per item and a column per rater, columns share labels. "
+            f"Drop those that hold something else{drop}; if one names the items, give item= of "
+            "bf.fuse or set_index; if a row is a response, name the columns by item=, rater= and "
+            "label= of bf.Responses.from_long; classes= of bf.Responses.from_matrix declares "
+            "labels that only one rater uses. Got: "
             f"{reasons}, among columns {shown(names)}."
         )
 
