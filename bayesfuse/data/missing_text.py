@@ -94,8 +94,8 @@ def without_missing(
     refuse(
         is_missing & (missing == "error"),
         f"Column {column!r} must have a label in every row, and empty text is none (nor is NA) "
-        "unless classes= declares it; drop rows without a response "
-        f'(missing="drop"), or give abstain={marks[0] if marks else EMPTY!r}.',
+        'unless classes= declares it; drop rows without a response (missing="drop" of '
+        f"bf.Responses.from_long), or give abstain={marks[0] if marks else EMPTY!r}.",
         lambda n: f"{quoted(cells[n])} in row {n}, counted from 0",
     )
     is_skipped = np.asarray(cells.isin(skips), dtype=bool)
