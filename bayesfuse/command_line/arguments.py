@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import math
 import re
 import shlex
@@ -111,7 +112,8 @@ FIT = {
     "(position)",
     "--graph FILE": "edges between neighbours: two columns of items and optionally a column weight",
     "--spans FILE.csv": "file of the spans of items in sequence and their probabilities",
-    "--picture FILE.png": "file of a plot (with --model: next to the output, NAME.png)",
+    "--picture FILE.png": "file of the overview: classes, labels and raters (with --model: next to "
+    "the output, NAME.png)",
     "--report FILE.html": "file of the report, one page for a browser (without --model)",
     f"--model {{{','.join(MODELS)}}}": "one model in place of several that are averaged",
     "--quiet": "print nothing but errors",
@@ -138,7 +140,7 @@ OF_ANY_MODEL = {
 ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)("drop")?(?:True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
 COMMA = re.compile(r'(--\w+ "[^"]*"),(?= --)')
 CALL = re.compile(r"(\b[\w.]+\([^()]*\w=[^()]*\))")
-DROPS = re.compile(r'\bbf\.fuse\((missing="drop")\)')
+IGNORES = re.compile(r"frame\.drop\(columns=(\['.*?'\])\)")
 MINUTES = re.compile(r"\bminutes=(\d+(?:\.\d+)?(?:e-\d+)?)")
 SAME = (
     "item rater label swapped items classes positive normalise ordered gold costs by draws "
@@ -164,7 +166,10 @@ def in_options(message: str) -> str:
             return match[0]
         return f"{name} {match['value']}" if match["value"] else name
 
-    parts = CALL.split(DROPS.sub(r"\1", message))
+    def ignore(match: re.Match[str]) -> str:
+        return f"--ignore {shlex.quote(','.join(ast.literal_eval(match[1])))}"
+
+    parts = CALL.split(IGNORES.sub(ignore, message))
     # calls are Python; every second part is one
     parts[::2] = [ARGUMENT.sub(option, MINUTES.sub(time, part)) for part in parts[::2]]
     # names of columns in a row, to copy

@@ -51,7 +51,9 @@ ANESTHESIA = (
     "unknown. The model of Dawid and Skene infers the class of every patient and the accuracy of "
     "every anaesthetist from their disagreement."
 )
-ANSWER = "bayesfuse: interrupted; what is complete will be written"  # at once, to Ctrl-C
+ANSWER = (
+    "bayesfuse: interrupted; what is complete, if anything, will be written"  # at once, to Ctrl-C
+)
 
 
 def fit(arguments: argparse.Namespace, tables: Tables) -> int:

@@ -26,7 +26,7 @@ from bayesfuse.command_line.columns import (
 )
 from bayesfuse.command_line.known import read_gold, read_groups
 from bayesfuse.data import tables
-from bayesfuse.data.arrays import shown
+from bayesfuse.data.arrays import quoted, shown
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, assign_roles
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.layouts import naming_reader
@@ -344,13 +344,13 @@ def _ranked(column: pd.Series) -> NDArray[Any]:
     try:
         values = pd.to_numeric(texts)
     except ValueError:
-        try:
-            values = pd.to_datetime(texts, format="ISO8601", utc=True)
-        except ValueError as error:
+        values = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+        if values.isna().any():
             raise CommandError(
-                "positions must be numbers or times like 2026-01-31 or 2026-01-31T23:59, so "
-                f"that they can be sorted. Got: {error} in column {column.name!r}"
-            ) from error
+                "positions must be numbers or times with a date, like 2026-01-31 or "
+                "2026-01-31T23:59, so that they can be sorted, also over midnight. Got: "
+                f"{quoted(texts[values.isna()].iloc[0])} in column {column.name!r}"
+            ) from None
         values = values.astype("int64")
     return values.to_numpy()[column.cat.codes]
 

@@ -30,8 +30,8 @@ NARROWER: dict[str, tuple[type, ...]] = {
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan")
 """Text that means a missing label; all else, "None" and "null" included, is a name."""
 
-SKIPPED = {"abstain", "abstained", "ignore", "ignored", "skip", "skipped"}
-"""Labels of tools for tasks that an annotator left out, in any case."""
+SKIPPED = {"?", "abstain", "abstained", "ignore", "ignored", "skip", "skipped"}
+"""Labels for tasks that an annotator left out, of tools and people, in any case."""
 
 MAX_LETTERS = 40  # letters of a cell that a message shows
 

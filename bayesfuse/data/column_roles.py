@@ -316,32 +316,48 @@ def _require_no_design(table: Columns) -> None:
             )
 
 
-def odd_column(parts: list[Any], columns: list[Any], marks: list[Any]) -> str | None:
-    """Return which column of a wide table seems to hold no labels of a rater, and why."""
-    if {ITEM, RATER, LABEL} <= set(columns):
-        return f"columns {sorted((ITEM, RATER, LABEL))}"
+def odd_columns(parts: list[Any], columns: list[Any], marks: list[Any]) -> list[tuple[Any, str]]:
+    """Return the columns of a wide table that seem to hold no labels of a rater, and why.
+
+    One at a time, as the labels of a column are compared with those of the remaining ones. If
+    hardly any would remain, the table is of another kind, and only the first is returned.
+    """
     counts = [_label_counts(part, marks) for part in parts]
+    remaining = list(zip(columns, parts, counts, strict=True))
+    odd: list[tuple[Any, str]] = []
+    while (first := _odd_column(remaining)) is not None:
+        place, why = first
+        odd.append((remaining.pop(place)[0], why))
+        if len(remaining) < 2:
+            return odd[:1]
+    return odd
+
+
+def _odd_column(columns: list[tuple[Any, Any, Counter[str]]]) -> tuple[int, str] | None:
+    """Return which column, of name, cells and counts of labels, is the oddest, and why."""
+    counts = [labels for _, _, labels in columns]
     n_columns = Counter(label for labels in counts for label in labels)
     unique_labels = {label for label, number in n_columns.items() if number == 1}
     n_unique = [len(unique_labels.intersection(labels)) for labels in counts]
     n_disjoint = sum(bool(labels) and unique_labels.issuperset(labels) for labels in counts)
     total = sum(labels.total() for labels in counts)
-    odd = []
-    for name, part, labels, n_unique_here in zip(columns, parts, counts, n_unique, strict=True):
-        why = _odd_name(str(name)) or _odd_labels(part, labels, n_unique_here, total)
+    odd: list[tuple[int, str]] = []
+    for place, (name, part, labels) in enumerate(columns):
+        why = _odd_name(str(name)) or _odd_labels(part, labels, n_unique[place], total)
         if not labels and any(map(is_list_like, part)):
             why = "of lists or mappings"
-        is_disjoint = n_unique_here == len(labels) > 0 and not any(map(is_number, labels))
+        is_disjoint = n_unique[place] == len(labels) > 0 and not any(map(is_number, labels))
         if not why and is_disjoint and n_disjoint == 1 and len(columns) > 3:  # such as remarks
             why = "with labels of no other"
         if why:
-            odd.append((len(labels), f"column {quoted(name)} {why}"))
+            odd.append((place, why))
     if not odd and any(labels and not any(map(is_number, labels)) for labels in counts):
-        for name, labels in zip(columns, counts, strict=True):
-            if labels and all(map(is_number, labels)):
-                why = f"column {quoted(name)} of numbers, where others have text"
-                odd.append((len(labels), why))
-    return max(odd, key=lambda entry: entry[0])[1] if odd else None
+        odd = [
+            (place, "of numbers, where others have text")
+            for place, labels in enumerate(counts)
+            if labels and all(map(is_number, labels))
+        ]
+    return max(odd, key=lambda entry: len(counts[entry[0]]), default=None)
 
 
 def _label_counts(part: Any, marks: list[Any]) -> Counter[str]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import MISSING, SKIPPED, as_array, narrow, quoted, refuse, shown
-from bayesfuse.errors import ResponsesError, warn
+from bayesfuse.data.names import require_one_table
+from bayesfuse.errors import ResponsesError, require_choice, warn
 
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 
@@ -76,27 +77,43 @@ def marks_in_text(parts: list[Any], named: list[Any]) -> list[str]:
     return [mark for mark in marks if mark != EMPTY] + skips
 
 
-def without_skipped(
-    labels: Any, column: str, classes: Any, abstain: Any
+def without_missing(
+    labels: Any, column: str, classes: Any, abstain: Any, missing: str = "error"
 ) -> tuple[Any, NDArray[np.bool_]]:
     """Return the labels of items that were not skipped, and which rows were; warn of these.
 
-    Text that means a missing label raises ResponsesError, as missing values do.
+    Missing values, and text that means a missing label, raise ResponsesError, or are left out as
+    well (``missing="drop"``).
     """
+    require_choice("missing", missing, "error", "drop")
+    if missing == "error":
+        require_one_table(labels, column)
     cells = pd.Series(labels)
     marks, skips = left_out(cells, names_of_labels(classes, abstain))
+    is_missing = np.asarray(cells.isna() | cells.isin(marks), dtype=bool)
     refuse(
-        cells.isin(marks),
+        is_missing & (missing == "error"),
         f"Column {column!r} must have a label in every row, and empty text is none (nor is NA) "
-        "unless classes= declares it; drop rows without a response (bf.fuse does it with "
-        f'missing="drop"), or give abstain={marks[0] if marks else EMPTY!r}.',
+        'unless classes= declares it; drop rows without a response (missing="drop" of '
+        f"bf.Responses.from_long), or give abstain={marks[0] if marks else EMPTY!r}.",
         lambda n: f"{quoted(cells[n])} in row {n}, counted from 0",
     )
     is_skipped = np.asarray(cells.isin(skips), dtype=bool)
-    if not skips:
-        return labels, is_skipped
-    warn(skipped(cells[is_skipped], SKIPS_DECLARED_BY).strip())
-    remaining = labels[~is_skipped]
+    if skips:
+        warn(skipped(cells[is_skipped], SKIPS_DECLARED_BY).strip())
+    is_left_out = is_skipped | is_missing
+    if not is_left_out.any():
+        return labels, is_left_out
+    if is_left_out.all() and classes is None:
+        raise ResponsesError(
+            "At least one row must have a label, or classes= must declare the classes. Got: none "
+            f"in {len(cells):,} rows of {column!r}."
+        )
+    remaining = labels[~is_left_out]
     if isinstance(labels, pd.Categorical):
-        return remaining.remove_categories(skips), is_skipped
-    return narrow(remaining) if remaining.dtype == object else remaining, is_skipped
+        remaining = remaining.remove_categories([*{*marks, *skips}.intersection(labels.categories)])
+    elif remaining.dtype == object:
+        remaining = narrow(remaining)
+    if remaining.dtype.kind == "f" and np.all(remaining % 1 == 0):
+        remaining = remaining.astype(np.int64)  # floats only because of the missing ones
+    return remaining, is_left_out

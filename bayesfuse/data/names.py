@@ -64,8 +64,8 @@ def numbered(values: Any, noun: str, column: str) -> tuple[NDArray[np.int64], An
 def require_one_table(values: Any, column: str) -> None:
     """Raise ResponsesError if a value of a column is missing."""
     rule = (
-        f"Column {column!r} must have a value in every row: drop rows without a response, as in "
-        f'frame.dropna(subset=[{column!r}]); bf.fuse(missing="drop") drops rows without a label.'
+        f"Column {column!r} must have a value in every row: frame.dropna(subset=[{column!r}]) "
+        'drops rows without one, and missing="drop" those without a label.'
     )
     refuse(pd.isna(values), rule, lambda n: f"a missing value in row {n}, counted from 0")
 

@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
-from bayesfuse.data.arrays import as_array, columns, present, quoted, shown
+from bayesfuse.data.arrays import columns, present, quoted, shown
+from bayesfuse.data.missing_text import without_missing
 from bayesfuse.data.names import encode, unique_names
 from bayesfuse.data.statements import statements_of, table_of
 from bayesfuse.errors import ResponsesError, warn
@@ -46,7 +47,8 @@ class ReadsPartialAnswers:
         ----------
         frame : dataframe or mapping of arrays
             Columns of items, raters and answers: a class, a list of classes, or text such as "A|B",
-            or "not A" and "not A|B", which exclude classes.
+            or "not A" and "not A|B", which exclude classes. Answers such as "?" and "skip" are left
+            out with a warning, as in :meth:`from_long`.
         separator : str, default "|"
             What separates the classes in a cell of text.
         item, rater, label : str
@@ -69,9 +71,11 @@ class ReadsPartialAnswers:
         (1, [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
         """
         item_column, rater_column, cells = columns(present(frame), (item, rater, label), "answers")
+        cells, is_left_out = without_missing(cells, label, classes, None)
         item_code, items = encode(item_column, None, "item", item)
-        rater_code, raters = encode(rater_column, None, "rater", rater)
-        answers = [_parts(cell, separator) for cell in as_array(cells)]
+        rater_code, raters = encode(rater_column[~is_left_out], None, "rater", rater)
+        item_code = item_code[~is_left_out]  # an item remains if all have skipped it
+        answers = [_parts(cell, separator) for cell in cells]
         if classes is None:
             classes = sorted({name for _, named in answers for name in named}, key=str)
             _note_several(classes)

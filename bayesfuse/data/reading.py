@@ -21,16 +21,17 @@ from bayesfuse.data.arrays import (
     fit_floats,
     narrow,
     present,
+    quoted,
     shown,
 )
-from bayesfuse.data.column_roles import odd_column
+from bayesfuse.data.column_roles import ITEM, LABEL, RATER, odd_columns
 from bayesfuse.data.missing_text import (
     EMPTY,
     marks_in_text,
     names_of_labels,
-    without_skipped,
+    without_missing,
 )
-from bayesfuse.data.names import encode, names_of, places, require_one_table, unique_names
+from bayesfuse.data.names import encode, names_of, places, unique_names
 from bayesfuse.data.silence import Silence, require_abstain, silence_of, split_abstentions
 from bayesfuse.errors import ResponsesError, require_flag
 from bayesfuse.errors.messages import brief
@@ -50,7 +51,11 @@ class CodedRows(NamedTuple):
 
 
 def read_long(
-    frame: Any, names: Sequence[str], declared: tuple[Any, Any, Any], abstain: Any = None
+    frame: Any,
+    names: Sequence[str],
+    declared: tuple[Any, Any, Any],
+    abstain: Any = None,
+    missing: str = "error",
 ) -> CodedRows:
     """Read the item, rater and label columns of a table."""
     if twice := [name for name in names if names.count(name) > 1]:
@@ -59,10 +64,9 @@ def read_long(
             f"Got: {twice[0]!r} for two."
         )
     *ends, labels = columns(frame, names, "responses")
-    require_one_table(labels, names[2])
     if abstain is not None:
         require_abstain(abstain, declared[2], [])
-    labels, is_skipped = without_skipped(labels, names[2], declared[2], abstain)
+    labels, is_skipped = without_missing(labels, names[2], declared[2], abstain, missing)
     labels, quiet = split_abstentions(labels, abstain)
     pair, names_of = np.zeros(int((~is_skipped).sum()), dtype=np.int64), []
     for what, name, declared_names in zip(("item", "rater"), names, declared, strict=False):
@@ -171,20 +175,31 @@ def _frame_values(
     if missing is UNDECLARED:
         marks = marks + marks_in_text(parts, names_of_labels(classes, abstain))
     if classes is None:
-        if odd := odd_column(parts, names, [*marks, abstain]):
-            raise ResponsesError(
-                "Columns of a table with one row per item and one column per rater share their "
-                "labels. If one holds something else, drop it (--ignore); if it names the items, "
-                "give item= of bf.fuse or make it the index (set_index); if each row is one "
-                "response, name the columns by item=, rater= and label= (of bf.fuse or "
-                "bf.Responses.from_long); classes= of from_matrix declares labels of one rater "
-                f"alone. Got: {odd}, among columns {shown(names)}."
-            )
+        _require_labels(parts, names, [*marks, abstain])
         categories = [part.categories for part in parts if hasattr(part, "codes")]
         if missing is UNDECLARED and any(-1 in column for column in categories):
             marks = [mark for mark in marks if mark is EMPTY]
         classes = _categories(parts, [*marks, abstain])
     return _side_by_side(parts), marks, classes
+
+
+def _require_labels(parts: list[Any], names: list[Any], marks: list[Any]) -> None:
+    """Raise ResponsesError if columns of a frame seem to hold no labels of a rater."""
+    odd = odd_columns(parts, names, marks)
+    reasons = "; ".join(f"column {quoted(name)} {why}" for name, why in odd)
+    if {ITEM, RATER, LABEL} <= set(names):
+        reasons = f"columns {sorted((ITEM, RATER, LABEL))}"
+    if reasons:
+        listed_names = [as_python(name) for name, _ in odd]
+        drop = f", as by frame.drop(columns={listed_names})" if odd else ""
+        raise ResponsesError(
+            "In a table with a row per item and a column per rater, columns share labels. "
+            f"Drop those that hold something else{drop}; if one names the items, give item= of "
+            "bf.fuse or set_index; if a row is a response, name the columns by item=, rater= and "
+            "label= of bf.Responses.from_long; classes= of bf.Responses.from_matrix declares "
+            "labels that only one rater uses. Got: "
+            f"{reasons}, among columns {shown(names)}."
+        )
 
 
 def _require_cells(values: NDArray[Any], matrix: Any) -> None:

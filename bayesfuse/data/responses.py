@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -63,8 +63,7 @@ class Responses(
     stated : Statements, optional
         Probabilities that sources stated, by :meth:`from_probabilities`.
     normalised : bool
-        Whether names of classes were matched without regard to spelling (``normalise=True``), which
-        known labels then are as well.
+        Whether spellings of a class are matched, also in known labels (``normalise=True``).
 
     Examples
     --------
@@ -97,6 +96,7 @@ class Responses(
         item: str = "item",
         rater: str = "rater",
         label: str = "label",
+        missing: Literal["error", "drop"] = "error",
         items: Sequence[Any] | None = None,
         raters: Sequence[Any] | None = None,
         classes: Sequence[Any] | None = None,
@@ -110,12 +110,13 @@ class Responses(
         Parameters
         ----------
         frame : dataframe or mapping of arrays
-            Of pandas, polars, Arrow or xarray, or a dict of arrays. Rows with labels such as
-            "skip" and "abstain" are left out with a warning, and empty text or "NA" is refused, as
-            in :func:`bayesfuse.fuse`, unless ``classes`` or ``abstain`` declare them.
+            Of pandas, polars, Arrow or xarray, or a dict of arrays. Rows with labels such as "?",
+            "skip" and "abstain" are left out with a warning, unless declared, as in ``bf.fuse``.
         item, rater, label : str
             Names of the columns. By default also other usual names, such as task or question_id;
             worker, annotator or judge; answer, choice or verdict, in any case.
+        missing : {"error", "drop"}, default "error"
+            What to do with rows without a label: NaN, None or, undeclared, "" and "NA".
         items, raters, classes : sequence, optional
             All names, in order. Declare them to keep items or raters without responses and to fix
             the order of the classes; of two classes the last one is positive. By default the sorted
@@ -130,15 +131,14 @@ class Responses(
         positive : scalar, optional
             The positive one of two classes, to which sensitivities refer; it becomes the last.
         normalise : bool, default False
-            Whether class names that differ only in case, spaces or Unicode form ("yes", "Yes ") are
-            one class, spelt as in ``classes`` or as most responses are. If False, they differ, with
-            a warning unless ``classes`` are given.
+            Whether names that differ only in case, spaces or Unicode form are one class, spelt as
+            in ``classes`` or most responses. If False, they differ, with a warning of undeclared.
         """
         frame = present(frame)
         names, wanted = column_names(frame), (item, rater, label)
         columns = wanted if names is None else assign_roles(frame, names, wanted, is_wide=False)
         spelt = with_spellings(as_array(frame[columns[2]]), classes) if normalise else classes
-        table = from_key(*read_long(frame, columns, (items, raters, spelt), abstain))
+        table = from_key(*read_long(frame, columns, (items, raters, spelt), abstain, missing))
         dtypes = [getattr(frame[columns[2]], "dtype", None)]
         return with_class_names(table, dtypes, classes, ordered, positive, normalise, (abstain,))
 
@@ -167,8 +167,8 @@ class Responses(
         missing : scalar or collection, default -1
             Entries that mean "no response", besides NaN, None, empty text and masked entries. −1
             and empty text do not if they are declared classes or mean silence. By default also
-            texts such as "NA" and "skipped", as in :func:`bayesfuse.fuse`, unless they are declared
-            classes or ``abstain``.
+            texts such as "NA", "?" and "skipped", as in :func:`bayesfuse.fuse`, unless they are
+            declared classes or ``abstain``.
         items, raters : sequence, optional
             Names of rows and columns; by default as in the matrix, or 0, 1, 2, …
         classes, abstain, ordered, positive, normalise : optional

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import time
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from pandas.api.types import infer_dtype
 
 from bayesfuse.data.arrays import as_array, as_python, columns, refuse
 from bayesfuse.data.names import encode, matched, names_of, numbered, places, require_32_bits
@@ -17,8 +19,9 @@ from bayesfuse.errors import ResponsesError, warn
 
 __all__ = ["Sequences"]
 
-CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?"  # times of the day
-HALF_A_DAY = 12 * 60 * 60  # seconds; rows that go back by more pass midnight
+CLOCK = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?(?:\s?([ap])\.?m\.?)?", re.IGNORECASE)
+DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")  # or month first
+DAY = 24 * 60 * 60  # seconds
 
 
 class Structured:
@@ -86,8 +89,9 @@ class Sequences(Structured):
         ----------
         frame : dataframe or mapping of arrays
         item, sequence, position : str
-            Names of the columns. Positions are numbers, times or anything that sorts, and gaps are
-            ignored; None keeps the order of the rows.
+            Names of the columns. Positions are numbers, times or anything that sorts, also as text
+            (numbers in it sort as numbers), and gaps are ignored; None keeps the order of the rows.
+            Times of the day without a date warn where a sequence seems to pass midnight.
         """
         names = [item, sequence] if position is None else [item, sequence, position]
         values = columns(frame, names, "sequences")
@@ -103,10 +107,9 @@ class Sequences(Structured):
         items = distinct[place]
         rank: NDArray[Any] = np.arange(len(items))
         if position is not None:
-            rank, _ = numbered(values[2], "position", position)
+            rank, _ = numbered(_sortable(values[2], position), "position", position)
+            _note_midnight(values[2], code, sequence_names, position)
         order = np.lexsort((rank, code))
-        if position is not None:
-            _note_midnight(values[2], code, position)
         refuse(
             (np.diff(code[order]) == 0) & (np.diff(rank[order]) == 0),
             "Items of one sequence must have different positions, because these are their order.",
@@ -197,25 +200,88 @@ def _refuse_ambiguous(
     )
 
 
-def _note_midnight(positions: Any, code: NDArray[np.int64], column: str) -> None:
-    """Warn if clock times without a date jump back within a sequence, as they do at midnight."""
-    first = np.asarray(positions[:1], dtype=object)[0]
-    if not isinstance(first, str | time):
+def _sortable(positions: Any, column: str) -> Any:
+    """Return positions in text as numbers that sort as what they mean: numbers, times, "week 10".
+
+    Other positions are returned unchanged.
+    """
+    if isinstance(positions, pd.Categorical):
+        is_sorted = positions.categories.is_monotonic_increasing  # as text, not in an order
+        if positions.ordered or not is_sorted or positions.isna().any():
+            return positions
+        positions = np.asarray(positions)
+    if infer_dtype(positions, skipna=False) != "string":
+        return positions
+    codes, distinct = pd.factorize(positions)
+    texts = pd.Series(distinct)
+    numbers = pd.to_numeric(texts, errors="coerce")
+    if not numbers.isna().any():
+        return numbers.to_numpy()[codes]
+    seconds = _seconds(distinct)
+    if seconds is not None:
+        return seconds[codes]
+    instants = pd.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
+    if not instants.isna().any():
+        return instants.dt.tz_convert(None).to_numpy("datetime64[ns]").astype(np.int64)[codes]
+    refuse(
+        [DAY_FIRST.match(text) is not None for text in positions],
+        "Positions that are dates in text begin with the year, because the order of day and month "
+        f"differs; convert them, as in pd.to_datetime(frame[{column!r}], dayfirst=True).",
+        lambda n: repr(str(positions[n])),
+    )
+    keys = [
+        [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", text))]
+        for text in distinct
+    ]
+    rank = np.empty(len(keys), dtype=np.int64)
+    rank[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return rank[codes]
+
+
+def _seconds(times: Sequence[Any]) -> NDArray[np.float64] | None:
+    """Return times of the day, as text, in seconds from midnight; None if some are no times."""
+    matches = [CLOCK.fullmatch(str(text).strip()) for text in times]
+    seconds = np.empty(len(matches))
+    for n, match in enumerate(matches):
+        if match is None:
+            return None
+        hour, half = int(match[1]), match[4]
+        if half:
+            hour = hour % 12 + 12 * (half in "pP")
+        seconds[n] = 3600 * hour + 60 * int(match[2]) + float(match[3] or 0)
+    return seconds
+
+
+def _note_midnight(
+    positions: Any, code: NDArray[np.int64], names: NDArray[Any], column: str
+) -> None:
+    """Warn of times of the day without a date in sequences that seem to pass midnight.
+
+    On the circle of a day, a sequence begins after its longest gap.
+    """
+    if not isinstance(np.asarray(positions[:1], dtype=object)[0], str | time):
         return
-    texts = pd.Series(np.asarray(positions, dtype=object)).astype(str)
-    if not texts.str.fullmatch(CLOCK).all():
+    codes, distinct = pd.factorize(np.asarray(positions, dtype=object))
+    of_distinct = _seconds(distinct)
+    if of_distinct is None or of_distinct.max() >= DAY:  # hours since the beginning
         return
-    texts = texts.where(texts.str.count(":") == 2, texts + ":00")
-    clock = pd.to_timedelta(texts).dt.total_seconds().to_numpy()
-    order = np.argsort(code, kind="stable")  # in the order of the rows
-    step = np.where(np.diff(code[order]) == 0, np.diff(clock[order]), 0.0)
-    back = np.flatnonzero(step < 0.0)
-    if len(back) and (step[back] < -HALF_A_DAY).all():  # the rows are in order
-        n = int(back[0])
+    seconds = of_distinct[codes]
+    order = np.lexsort((seconds, code))
+    gap = np.append(np.diff(seconds[order]), 0.0)
+    last = np.append(np.diff(code[order]) != 0, True)
+    first = np.flatnonzero(np.append(True, last[:-1]))
+    gap[last] = 0.0
+    longest = np.maximum.reduceat(gap, first)
+    over_midnight = DAY - (seconds[order][last] - seconds[order][first])
+    if len(passed := np.flatnonzero(longest > over_midnight)):
+        begin = first[passed[0]]
+        n = begin + int(np.argmax(gap[begin:] == longest[passed[0]]))
         warn(
-            f"Positions in {column!r} are times of the day without a date, and go back within a "
-            f"sequence, from {texts[order[n]]} to {texts[order[n + 1]]}: after midnight, items "
-            "would come first. Give times with dates, or position=None for the order of the rows."
+            f"Positions in {column!r} are times of the day without a date, and {len(passed):,} of "
+            f"{len(first):,} sequences seem to pass midnight, such as "
+            f"{as_python(names[code[order[n]]])!r}, without items between {positions[order[n]]} "
+            f"and {positions[order[n + 1]]}: its items after midnight come first. Give times with "
+            "dates, or position=None if the rows are in order."
         )
 
 

@@ -53,7 +53,7 @@ def fuse(
         A DataFrame with a column ``rater`` or ``label``, or of another usual name such as
         ``worker`` or ``answer``, has one row per response. Any other table has one row per item
         (named by the column ``item``, else the index) and one column per rater; missing are NaN,
-        None, "", "NA", "skip", "ignore" and, among numbers, −1. Or several labels an item, of
+        None, "", "NA", "?", "skip" and, among numbers, −1. Or several labels an item, of
         :meth:`bayesfuse.Responses.from_label_sets`, with known sets (``gold``, as in
         :class:`bayesfuse.models.LabelProfiles`) and none of the other inputs.
     item, rater, label : str

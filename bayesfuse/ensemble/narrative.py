@@ -41,7 +41,7 @@ SENTENCES = {
     "short chains": "Chains are too short to assess their agreement.",
     "imprecise labels": "Of {share:.0%} of the items, the Monte Carlo error of a label probability "
     "exceeds {max_error} or the R-hat of the label {max_rhat}: chains should run longer (minutes=, "
-    "--time; or if time did not end them draws= in the code of fused.explain(), --draws).",
+    "--time; or, if time did not end them, draws=, --draws).",
     "verdict": "{verdict}",
     "inapplicable check": "The table has too few responses to tell {question} ({check}).",
     "omitted checks": "No time was left for {checks}: give more minutes= (--time).",
@@ -138,8 +138,8 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
         "bf.decisions.value_of_response(fused)",
     ),
     "uncertain items": (
-        "Look at the items of the least certain labels (bf.decisions.rank_items(fused) lists them "
-        "first).",
+        "Look at the items of the least certain labels: those of the lowest probability in the "
+        "file of labels, and the first of bf.decisions.rank_items(fused).",
         "bf.decisions.rank_items(fused)",
     ),
     "confused raters": (

@@ -275,7 +275,7 @@ def plot_sequence(
     shared.set_title(above, shared.escaped(name if isinstance(name, str) else f"sequence {name}"))
     _tiles(below, codes, edges, list(colours.values()))
     shared.name_rows(below, raters[::-1], "rater")
-    below.set_xlabel("item" if named else "position in the sequence")
+    below.set_xlabel("item" if named else "position in the sequence, from 0")
     if named:
         names = shared.escaped_names(items)
         below.set_xticks(range(n_items), names, rotation=90 if max(map(len, names)) > 1 else 0)

@@ -140,10 +140,11 @@ def test_surroundings_without_anything(folder, capfd, monkeypatch):
     [
         ("Labels must be among labels=, or raters=, report=, model=.", None),
         ("Name failures in missing=, as bf.sample(model, draws=100) does.", None),
-        ('Drop them: bf.fuse(missing="drop") does it.', "Drop them: --drop-empty does it."),
+        ('Drop them (missing="drop").', "Drop them (--drop-empty)."),
         ("Give minutes=, such as minutes=2 or 0.5.", "Give --time, such as --time 2min or 0.5."),
         ("See classes= of bf.Responses, random_seed=1.", "See --classes, --seed 1."),
         ('Give item="a", rater="b".', 'Give --item "a" --rater "b".'),
+        ("See frame.drop(columns=['a b', 'c']) of pandas.", "See --ignore 'a b,c' of pandas."),
     ],
 )
 def test_only_arguments_that_options_stand_for_are_named_as_options(message, words):

@@ -295,7 +295,7 @@ def test_separators_at_the_ends_of_lines_are_no_columns(tmp_path, separator, in_
     assert rows_of(read_tables(parse(["doctor", str(path)])).responses) == rows_of(read)
 
 
-@pytest.mark.parametrize("empty", [None, "", "NA", "n/a", "nan", "-1", "skip", "ignore"])
+@pytest.mark.parametrize("empty", [None, "", "NA", "n/a", "nan", "-1", "skip", "?"])
 def test_the_same_known_labels_are_missing_in_every_form(tmp_path, empty):
     responses = read_table(pd.DataFrame({"item": list("aabb"), "rater": list("xyxy"),
                                          "label": ["no", "yes", "no", "no"]}))[0]  # fmt: skip

@@ -151,6 +151,7 @@ def test_bio_tags_follow_their_rules(folder, capsys):
         (lambda words: words.rename(columns={"line": "verse"}), "has no column 'line'"),
         (lambda words: words.assign(line=5), "must have different positions"),
         (lambda words: words.assign(line="first"), "positions must be numbers or times"),
+        (lambda words: words.assign(line="22:47"), "Got: '22:47' in column 'line'"),
         (lambda words: words.assign(line=words["line"].where(words["line"] > 5)),
          "every item needs 'word' and 'poem' and 'line'. Got: a missing value in line 2 of "),
         (lambda words: pd.concat([words, words.iloc[:1].assign(poem="epic")]),

@@ -1,6 +1,7 @@
 """Graphs, sequences and simulated tables: every way to build one, who is whose neighbour."""
 
 import pickle
+from datetime import time
 from itertools import combinations, product
 
 import numpy as np
@@ -293,12 +294,50 @@ def test_accuracies_are_on_the_diagonal_and_labels_from_the_rows():
         assert_frequencies(seen, made.confusion[m, k], f"labels of rater {m} for class {k}")
 
 
-def test_times_of_the_day_that_pass_midnight_are_noted():
-    night = {"item": [0, 1, 2], "sequence": list("xxx")}
-    with pytest.warns(UserWarning, match="from 23:59:30 to 00:00:00: after midnight"):
-        bf.Sequences.from_table(night | {"position": ["23:59:00", "23:59:30", "00:00:00"]})
-    for at in (["9:00", "9:30", "10:00"], pd.date_range("2026-01-31 23:59", periods=3, freq="30s")):
-        bf.Sequences.from_table(night | {"position": at})  # warnings are errors
+def items_in_order(positions, sequence="x"):
+    """Items, named by their rows, in the order of positions."""
+    table = {"item": range(len(positions)), "sequence": sequence, "position": positions}
+    return bf.Sequences.from_table(pd.DataFrame(table)).items.tolist()
+
+
+@pytest.mark.parametrize(
+    "night",
+    [
+        ["23:59:00", "23:59:30", "00:00:00"],
+        ["00:00:00", "23:59:30", "23:59:00"],  # rows in another order
+        ["11:30 PM", "11:59 pm", "12:01 a.m."],
+        [time(23, 59), time(23, 59, 30), time(0, 0)],
+    ],
+)
+def test_times_of_the_day_that_pass_midnight_are_noted(night):
+    with pytest.warns(UserWarning, match="1 of 1 sequences seem to pass midnight, such as 'x'"):
+        items_in_order(night)
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        ["9:00", "9:30", "10:00"],
+        ["8:00 am", "12:30 PM", "1:00 pm"],
+        ["9:00:00.25", "9:00:00.5"],
+        ["00:00:30", "23:59:30", "24:00:00", "100:00:00"],  # hours since the beginning
+        ["-1", "2", "10", "10.25", "10.5"],
+        ["2026-01-31 23:59", "2026-02-01T00:00"],
+        ["week 2", "week 10", "week 10 b"],
+        pd.Categorical(["8", "9", "10"]),
+        pd.Categorical(["8", "9", "10"], ["8", "9", "10"], ordered=True),
+        pd.Categorical(["early", "deep", "late"], ["early", "deep", "late"]),
+        pd.date_range("2026-01-31 23:59", periods=3, freq="30s"),
+    ],
+)
+def test_positions_in_text_sort_as_what_they_mean(positions):
+    order = list(range(len(positions)))
+    assert items_in_order(positions) == order  # warnings are errors
+    assert items_in_order(positions[::-1]) == order[::-1]
+
+
+def test_dates_in_text_that_begin_with_the_day_are_refused():
+    refused_table("year.*dayfirst=True.*'31/01/2026'", items_in_order, ["31/01/2026", "1/2/26"])
 
 
 @pytest.mark.parametrize("item", [["night", "epoch"], "night,epoch"])

@@ -87,7 +87,8 @@ def test_label_probabilities_in_sequence_are_those_of_all_paths(table):
     ("labels", "settings", "message"),
     [
         (["A", "not A|B"], {"classes": ["A", "B"]}, "allow a class"),
-        (["A", ""], {"classes": ["A", "B"]}, "empty answer"),
+        (["A", ""], {"classes": ["A", "B"]}, "must have a label in every row"),
+        (["A", "|"], {"classes": ["A", "B"]}, "empty answer"),
         (["A", "Q"], {"classes": ["A", "B"]}, "name classes"),
         (["A, B", "A"], {"classes": ["A", "B"]}, "separator="),
     ],
@@ -96,6 +97,16 @@ def test_answers_that_allow_nothing_are_refused(labels, settings, message):
     frame = {"item": [1, 2], "rater": ["x", "x"], "label": labels}
     with pytest.raises(bf.errors.ResponsesError, match=message):
         bf.Responses.from_partial_answers(frame, **settings)
+
+
+def test_skipped_answers_are_left_out_as_by_other_readers():
+    rows = {"item": [1, 1, 2, 3], "rater": list("xyxz"), "label": ["A|B", "B", "not A", "?"]}
+    with pytest.warns(UserWarning, match=r"1 response '\?' is read as missing"):
+        table = bf.Responses.from_partial_answers(rows)
+    assert table.classes.tolist() == ["A", "B"] and table.items.tolist() == [1, 2, 3]
+    assert table.raters.tolist() == ["x", "y"] and table.n_responses == 2
+    rows["label"] = [["A", "B"], ["B"], ["B"], ["A"]]  # lists are no marks
+    assert bf.Responses.from_partial_answers(rows).n_responses == 3
 
 
 def test_classes_that_hold_the_names_of_others_are_noted():

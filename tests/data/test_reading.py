@@ -1,5 +1,7 @@
 """Tables of any library and known labels are read by one rule each, or refused with a remedy."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -292,6 +294,9 @@ def test_remarks_are_no_rater_and_n_a_no_label(tmp_path):
     refused_table("Got: column 'note' with a name that raters seldom have", read_table, noted)
     noted = noted.rename(columns={"note": "why"})
     refused_table("Got: column 'why' with labels of no other, among", read_table, noted)
+    noted = noted.assign(taken=[*"123"])  # after which no column of remarks is the only one
+    refused_table("'taken' with 3 .*; column 'why' with labels of no other", read_table, noted)
+    refused_table(r"frame.drop\(columns=\['taken', 'why'\]\)", read_table, noted)
     assert read_table(WIDE.rename(columns={"x": "unit"}))[0].raters.tolist() == ["unit", "y"]
 
 
@@ -349,6 +354,19 @@ def test_rows_without_a_label_are_dropped_if_asked(empty):
     assert space["responses"].items.tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    "label", [[1, None, 0, None], ["no", "NA", "yes", ""], pd.Categorical(["n", None, "y", None])]
+)
+def test_rows_without_a_label_are_dropped_alike_by_the_reader_and_by_an_answer(label):
+    frame = pd.DataFrame({"item": list("abac"), "rater": list("xyxz"), "label": label})
+    table = bf.Responses.from_long(frame, missing="drop")
+    assert rows_of(table) == rows_of(read_table(frame, missing="drop")[0])
+    assert table.items.tolist() == ["a", "b", "c"] and table.raters.tolist() == ["x"]
+    refused_table('missing="drop".*row 1', bf.Responses.from_long, frame)
+    refused_table("none in 2 rows", bf.Responses.from_long, frame[1::2], missing="drop")
+    refused_as(ModelError, "'error' or 'drop'", bf.Responses.from_long, frame, missing="?")
+
+
 def test_gold_of_every_kind(tmp_path):
     table = read_table(NUMBERS)[0]
     path = tmp_path / "gold.csv"
@@ -399,28 +417,28 @@ def test_other_known_labels_are_refused(given, message):
     refused_as((ModelError, ResponsesError), message, bf.checks.identifiability, WIDE, given)
 
 
-@pytest.mark.parametrize("dtype", ["object", "category"])
-def test_skipped_items_are_read_alike_from_every_table(dtype):
+@pytest.mark.parametrize(("dtype", "skip"), [("object", "skip"), ("category", "?")])
+def test_skipped_items_are_read_alike_from_every_table(dtype, skip):
     """As by bf.fuse: unless a label is declared, "skip" is no class, and "NA" no response."""
-    labels = ["x", "y", "skip", "y", "x", "y", "Abstain", "skip"]
+    labels = ["x", "y", skip, "y", "x", "y", "Abstain", skip]
     frame = pd.DataFrame({"item": [1, 1, 1, 2, 2, 2, 3, 3], "rater": list("abcabaca")})
     frame["label"] = pd.Series(labels, dtype=dtype)
-    with pytest.warns(UserWarning, match="2 responses 'skip' are read as missing, unless classes="):
+    with pytest.warns(UserWarning, match=rf"2 responses '{re.escape(skip)}' are read as missing"):
         table = bf.Responses.from_long(frame)
     wide = frame.iloc[[0, 1, 2, 3, 4, 6]].pivot(index="item", columns="rater", values="label")
     for declared in (None, ["x", "y"]):
-        with pytest.warns(UserWarning, match="'skip' is read as missing"):
+        with pytest.warns(UserWarning, match=rf"'{re.escape(skip)}' is read as missing"):
             matrix = bf.Responses.from_matrix(wide.astype(object), classes=declared)
         assert matrix.classes.tolist() == ["x", "y"] and matrix.n_responses == 4
     of_fuse, words, *_ = read_table(frame)
     # the third rater only skips, and the third item is skipped by all
     assert table.raters.tolist() == ["a", "b"] and table.items.tolist() == [1, 2, 3]
     assert rows_of(table) == rows_of(of_fuse) and table.n_responses == 5
-    assert of_fuse.items.tolist() == [1, 2, 3] and "2 responses 'skip'" in words
-    declared = bf.Responses.from_long(frame, classes=["x", "y", "skip", "Abstain"])
+    assert of_fuse.items.tolist() == [1, 2, 3] and f"2 responses {skip!r}" in words
+    declared = bf.Responses.from_long(frame, classes=["x", "y", skip, "Abstain"])
     assert declared.n_responses == 8
     frame["label"] = pd.Series(["x", "NA", *labels[2:]], dtype=dtype)
     refused_table("nor is NA.* Got: 'NA' in row 1,", bf.Responses.from_long, frame)
-    with pytest.warns(UserWarning, match="'skip' are read as missing"):
+    with pytest.warns(UserWarning, match="are read as missing"):
         silent = bf.Responses.from_long(frame, abstain="NA")
     assert silent.silent is not None and silent.n_responses == 4
