@@ -90,8 +90,9 @@ def read_verdicts(
         ``question_id`` and ``turn`` with ``model`` and ``score``, or with two models (model_1 and
         model_2, or model_a and model_b) and ``winner``, ``g1_winner`` and ``g2_winner`` (the other
         order), or columns ``winner_…`` of judges or of outcomes. Items are then questions with
-        systems. "A" is the system of the first column or, if a question has both orders of a pair,
-        the first in the alphabet, as ``items["model_a"]`` has it.
+        systems. "A" is the system of the first column, as ``items["model_a"]`` has it. If a
+        question has both orders of a pair, these are one item, "A" is the first in the alphabet,
+        and verdicts on the other order are of a judge with " (swapped)" in its name.
     item, judge : str or sequence of str
         Columns that name an item or a judge together, such as ``["question", "system"]``: items
         are then "1 / new", judges "gpt-4 strict". Known labels may have the same columns.
