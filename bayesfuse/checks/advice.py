@@ -63,8 +63,7 @@ def on_repeats(responses: Responses) -> list[Advice]:
         Advice(
             f"Check that {again:,} responses are not copies: their raters responded to the same "
             f"item before (with another label: {other:,}). A repeated response of a rater is "
-            "weaker evidence than one of another rater (responses.to_frame().drop_duplicates() "
-            "leaves exact copies out).",
+            "weaker evidence than one of another rater.",
             "repeats",
             "bf.Responses.from_long(responses.to_frame().drop_duplicates())",
         )

@@ -143,8 +143,8 @@ def part_of(
     return responses.take(np.flatnonzero(chosen))
 
 
-def in_words(repeats: pd.DataFrame) -> list[str]:
-    """Describe the weight of repeated responses of a rater to an item."""
+def in_words(repeats: pd.DataFrame, n_left_out: int) -> list[str]:
+    """Describe the weight of repeated responses of a rater to an item, after their number."""
     sentences = []
     left_out = [in_one_line(name) for names in repeats["copies"] for name in names]
     if left_out:
@@ -160,8 +160,12 @@ def in_words(repeats: pd.DataFrame) -> list[str]:
     n_others = len(repeats) - min(len(most), SEVERAL)
     if not len(most):
         number = int(repeats["repeats"].sum())
-        few = "1 response repeats" if number == 1 else f"{number:,} responses repeat"
-        return [*sentences, f"{few} an earlier one of the same rater to the same item."]
+        are = "response is" if number == 1 else "responses are"
+        return [
+            *sentences,
+            f"{n_left_out:,} of {number:,} repeated {are} left out, at random by the probability "
+            "that a rater who repeats errs anew (bf.checks.collapse_repeats).",
+        ]
     count = []
     for name, row in most.head(SEVERAL).iterrows():
         count.append(

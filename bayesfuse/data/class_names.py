@@ -251,10 +251,7 @@ def class_counts(table: Any) -> list[int]:
     return np.bincount(table.label, weight, minlength=table.n_classes).astype(int).tolist()
 
 
-REMEDY = (
-    "Read each group as one class (normalise=True of bf.Responses.from_long, from_matrix and "
-    "bf.fuse), or declare that they differ (classes=)."
-)
+REMEDY = "Read each group as one class (normalise=True), or declare that they differ (classes=)."
 
 
 def class_notes(table: Any) -> list[str]:

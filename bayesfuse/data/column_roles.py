@@ -42,6 +42,9 @@ NO_RATERS = TRUTH | set(
 """Names of columns that are seldom raters of a wide table."""
 
 ID_SUFFIX = re.compile(r"(?:^|[ _.-])(?:ids?|IDs?|Id|uuid|UUID)$|[a-z](?:Id|ID)$")
+NUMBERED = re.compile(r"(?:^|[ _.-])(?:nr|no|num|number|key|code|index)\.?$|#", re.IGNORECASE)
+"""Names of columns that may number items, which is asked for."""
+
 ACCEPTED = {"accept", "reject", "ignore"}  # answers that judge the label in another column
 
 
@@ -90,6 +93,16 @@ class Columns:
         if all(map(is_number, values)):
             return False
         return any(values <= set(self.counts(other)) for other in others if other != name)
+
+    def has_fractions(self, name: Any) -> bool:
+        """Whether a column has numbers that are not whole, which measure and name nothing."""
+        return any(is_number(text) and not text.isdecimal() for text in self.counts(name))
+
+    def is_of_items(self, name: Any, others: list[Any]) -> bool:
+        """Whether a column is the same in all rows of the items, in one of the other columns."""
+        values = pd.Series(np.asarray(as_array(self.frame[name])))
+        items = (np.asarray(as_array(self.frame[other])) for other in others if self.repeats(other))
+        return any(values.groupby(item).nunique().max() == 1 for item in items)
 
     def is_same_partition(self, names: list[Any]) -> bool:
         """Whether columns identify the same groups of rows."""
@@ -224,8 +237,8 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
     assigned = [names[0] for names in candidates.values() if len(names) == 1]
     questions, got, likely = [], [], list(assigned)
     for role in open_roles:
-        names = candidates[role] or _suggestions(table, role, assigned)
-        hint = f" (did you mean {' or '.join(map(quoted, names[:MAX_SHOWN]))}?)" if names else ""
+        names = candidates[role] or _suggestions(table, role, likely)
+        hint = did_you_mean(names)
         questions.append(f"{role}={hint}")
         likely += [name for name in names if name not in likely][:1]
         got.append(f"several columns for {role!r}" if candidates[role] else f"no column {role!r}")
@@ -243,17 +256,35 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
     )
 
 
+def did_you_mean(names: list[Any]) -> str:
+    """Return a question with the first of these columns, nothing if there is none."""
+    names = names[:MAX_SHOWN]
+    return f" (did you mean {' or '.join(map(quoted, names))}?)" if names else ""
+
+
+def suggest_columns(frame: Any, names: list[Any], role: str, assigned: list[Any]) -> list[Any]:
+    """Return columns of a table with one row per response that may have a role."""
+    return known_names(names, role) or _suggestions(Columns(frame, names), role, assigned)
+
+
 def _suggestions(table: Columns, role: str, assigned: list[Any]) -> list[Any]:
-    """Return columns that may have a role by their content, those with a similar name first."""
+    """Return columns that may have a role by their content, those with a similar name first.
+
+    Raters disagree on an item, so a column that is the same in all its rows holds no labels.
+    """
     free = [name for name in table.names if name not in assigned and table.varies(name)]
     if role != ITEM:
         free = [name for name in free if not table.is_distinct(name, MIN_ROWS)]
     words = {name: set(re.split(r"[\W_]+", str(name).casefold())) for name in free}
     alike = [name for name in free if words[name] & {*KNOWN[role]}]
     if role == ITEM:
-        alike = alike or [name for name in free if ID_SUFFIX.search(str(name))]
+        for pattern in (ID_SUFFIX, NUMBERED):
+            alike = alike or [name for name in free if pattern.search(str(name))]
+        free = [name for name in free if not table.has_fractions(name)] or free
         free.sort(key=lambda name: (not table.repeats(name), -len(table.counts(name))))
     else:
+        if role == LABEL:
+            free = [name for name in free if not table.is_of_items(name, assigned)] or free
         free.sort(key=lambda name: len(table.counts(name)))
     return (alike or free)[:MAX_SHOWN]
 

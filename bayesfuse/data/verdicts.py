@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from pandas.api.types import is_hashable
 
 from bayesfuse.data.arrays import quoted, refuse, shown
-from bayesfuse.data.column_roles import plain_name
+from bayesfuse.data.column_roles import (
+    ITEM,
+    LABEL,
+    RATER,
+    did_you_mean,
+    plain_name,
+    suggest_columns,
+)
 from bayesfuse.data.files import as_paths, read_file
 from bayesfuse.data.judgments import standard_verdicts
 from bayesfuse.data.layouts import naming_reader
@@ -199,10 +206,12 @@ def _require_columns(
     """Raise ResponsesError unless columns are in the table once, and those of names complete."""
     header = list(frame.columns)
     if absent := [name for name in (*item_columns, *used) if header.count(name) != 1]:
+        role = {"item": ITEM, "judge": RATER, "verdict": LABEL}.get(absent[0])
+        names = suggest_columns(frame, header, role, []) if role and absent[0] not in header else []
         raise ResponsesError(
             "item=, judge=, verdict= and swapped= name columns of the table, and judges= those of "
-            f"a table with a column per judge. Got: no or several {absent[0]!r} among "
-            f"{shown(header)}."
+            f"a table with a column per judge. Got: {'several' if absent[0] in header else 'no'} "
+            f"{absent[0]!r} among {shown(header)}{did_you_mean(names)}."
         )
     naming = [*item_columns, *judge_columns]
     empty = (frame[naming].isna() | frame[naming].eq("")).to_numpy()

@@ -129,8 +129,8 @@ def test_what_is_refused(tmp_path):
     def refused(match, table=table, **other):
         refused_table(match, bf.io.read_verdicts, table, **HOW | other)
 
-    refused(r"no or several 'item' among", item="item")
-    refused(r"no or several 'say' among", pd.concat([table, table["say"]], axis=1))
+    refused(r"no 'item' among .* \(did you mean 'prompt'\?\)", item="item")
+    refused(r"several 'say' among", pd.concat([table, table["say"]], axis=1))
     refused(r"nothing in row 1, .* of column 'prompt'", table.assign(prompt=["p", None, "p", "p"]))
     refused(r"nothing in row 0, .* of column 'q'", table.assign(q=["", 2, 3, 4]))
     refused(r"other verdicts have no order", table.assign(say="good"), swapped="turned")
