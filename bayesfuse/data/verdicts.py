@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -183,6 +184,8 @@ def read_verdicts(
             )
         turned = [OTHER_SIDE.get(label, label) for label in labels]
         labels = np.where(is_swapped[is_given], turned, labels)
+    if classes is None:
+        _warn_of_systems(frame.drop(columns=["", *item_columns, *used]), frame[[*columns]])
     if "A" in (classes or []) and not swapped:
         _warn_of_order(frame.drop(columns=["", *item_columns, *used]))
     responses = Responses.from_long(
@@ -236,6 +239,23 @@ def _warn_of_order(unread: pd.DataFrame) -> None:
                 f'tells which pairs a judge saw in the other order, give swapped="{name}" (true or '
                 "false in every row)."
             )
+
+
+def _warn_of_systems(unread: pd.DataFrame, verdicts: pd.DataFrame) -> None:
+    """Warn if verdicts name one of two systems, which other columns have."""
+    winners = verdicts.astype(str)
+    is_tie = winners.apply(lambda column: column.map(normal_form).isin(TIES)) | verdicts.isna()
+    for first, second in combinations(unread.columns, 2):
+        pair = unread[[first, second]].astype(str)
+        is_named = winners.apply(lambda column, pair=pair: pair.eq(column, axis=0).any(axis=1))
+        if (is_named | is_tie).to_numpy().all():
+            warn(
+                f"Verdicts name the systems of the columns {first!r} and {second!r}, so that "
+                "classes are systems. To compare the outputs of every item (A, B, tie), rename "
+                "these columns model_a and model_b, the item question_id and the verdict winner, "
+                "and leave out item=, judge= and verdict=."
+            )
+            return
 
 
 def _parse(text: pd.Series, missing: Sequence[Any]) -> dict[str, _Verdict]:
