@@ -28,6 +28,8 @@ WEIGHT = 1.5  # prior responses of a confusion row, besides one for every class
 
 IDENTIFIED = 3  # raters whose agreement identifies their accuracies
 
+N_SHARES = 50  # values of the probability that two raters share a source
+
 __all__ = ["bio_transitions", "diagonal", "mixture", "robust"]
 __dir__ = __all__.copy
 
@@ -276,10 +278,19 @@ def sharing(prior: float | None, responses: Responses) -> float:
 
 
 def log_odds_of_groups(groups: Sequence[Sequence[Any]], responses: Responses) -> float:
-    """Return the log prior odds of groups of raters against none, by :func:`sharing`."""
-    log_concentration = math.log(sharing(None, responses))
-    sizes = [len(raters) for raters in groups]
-    return sum(math.lgamma(size) - (size - 1) * log_concentration for size in sizes)
+    """Return the log prior odds of groups of raters against none.
+
+    Where some raters share sources, others may: the concentration of the Chinese restaurant process
+    is log-uniform from 1 (two raters share one with probability 1/2) to that of :func:`sharing`.
+    """
+    n_raters = max(responses.n_raters, 2)
+    concentration = np.geomspace(1.0, sharing(None, responses), N_SHARES)
+    raters_alone = np.arange(n_raters)[:, None]
+    none = (np.log(concentration) - np.log(concentration + raters_alone)).sum(axis=0)
+    odds = np.zeros(N_SHARES)
+    for raters in groups:
+        odds += math.lgamma(len(raters)) - (len(raters) - 1) * np.log(concentration)
+    return float(np.logaddexp.reduce(none + odds) - np.logaddexp.reduce(none))
 
 
 def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array, Array]:

@@ -202,6 +202,7 @@ def _of_items(inputs: Inputs, evidence: Evidence) -> list[Side]:
         independent += [INDEPENDENT, ONE_ACCURACY]
     n_classes = inputs.responses.n_classes
     graded = [GRADED] if inputs.graded and n_classes > 2 else []
+    independent += [replace(candidate, votes=LEAST_VOTES) for candidate in graded]
     # with two classes, none competes with another
     dependent = [*(ITEMS[:3] if n_classes == 2 else ITEMS), *graded]
     if inputs.responses.is_of_votes:

@@ -127,20 +127,27 @@ def measure_dependence(
         return Evidence(unmeasured=FEW_RATERS)
     if responses.per_item.max(initial=0) < 2:
         return Evidence()
-    members: Mapping[str, list[Any]] = {}
     with warnings.catch_warnings():
         # of defects of a result, which these fits are not
         for category in (CollapseWarning, NoGroupsWarning):
             warnings.simplefilter("ignore", category)
         if groups is not None:
             members = Groups.read(groups, responses).members
-        elif responses.n_raters <= MAX_RATERS_FOR_GROUPS:
-            members, grouped = measure_groups(responses, gold)
-        of_sources = _correlation(_one_rater_per_group(responses, members), gold, rng)
-        if groups is not None or not members:
+            of_sources = _correlation(_one_rater_per_group(responses, members), gold, rng)
             return replace(of_sources, groups=members)
-        ungrouped = _correlation(responses, gold, rng) if grouped < 1.0 - LEAST_WEIGHT else None
-    return replace(of_sources, groups=members, grouped=grouped, ungrouped=ungrouped, start=None)
+        ungrouped = _correlation(responses, gold, rng)
+        if responses.n_raters > MAX_RATERS_FOR_GROUPS or math.isnan(ungrouped.correlation):
+            return ungrouped
+        explanation = measure_groups(responses, gold, ungrouped.independence)
+        if explanation is None:
+            return ungrouped
+        of_sources = _correlation(_one_rater_per_group(responses, explanation.members), gold, rng)
+        grouped = explanation.probability(of_sources.independence)
+        if grouped < LEAST_WEIGHT:
+            return ungrouped
+    return replace(
+        of_sources, groups=explanation.members, grouped=grouped, ungrouped=ungrouped, start=None
+    )
 
 
 def _correlation(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, ndtr
 
 from bayesfuse import priors
 from bayesfuse.checks.repeats import part_of
@@ -25,31 +25,53 @@ N_CLUSTERS = 5  # whose models are fitted, in each round
 LEAST_ODDS = float(logit(LEAST_WEIGHT))  # in logs, of groups that are modelled
 
 
-def measure_groups(responses: Responses, gold: Mapping[Any, Any] | None) -> tuple[Members, float]:
-    """Return the most probable groups of a table, and their probability against no groups.
+@dataclass(frozen=True)
+class GroupEvidence:
+    """The most probable groups of a table, and log odds of them against models without groups.
+
+    Where raters outside a group are as much of a group, only priors tell which of the two is right:
+    ``contested`` is the probability that their gains in evidence do not differ.
+    """
+
+    members: Members
+    against_independence: float
+    against_types: float
+    contested: float
+
+    def probability(self, independence: float) -> float:
+        """Return that of the groups; if types caused them, sources would depend on each other."""
+        share = min(max(independence, LEAST_WEIGHT), 1.0 - LEAST_WEIGHT)
+        odds = self.against_independence, self.against_types + float(logit(share))
+        return float(expit(-np.logaddexp(-odds[0], -odds[1]))) * (1.0 - self.contested)
+
+
+def measure_groups(
+    responses: Responses, gold: Mapping[Any, Any] | None, independence: float
+) -> GroupEvidence | None:
+    """Return the most probable groups of a table and their evidence, None without any.
 
     The bounds of the log evidence are compared with those of independent errors and of item types,
-    for which all raters depend on each other. The prior is that of :func:`priors.sharing`.
+    for which all raters depend on each other. The bound of types is a loose one: their odds are at
+    least those that the correlation of errors gives dependent ones, by its ``independence``. The
+    prior is :func:`priors.log_odds_of_groups`.
     """
     rng = np.random.default_rng(0)  # a property of the table, whatever the seed of the answer
     table = part_of(responses, max(MAX_RESPONSES, MIN_PER_RATER * responses.n_raters), rng)
     known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
     search = _Search(table, known or None)
-    groups, best, rivals = search.grow()
-    if not groups:
-        return {}, 0.0
+    groups, best, rivals, contested = search.grow()
     log_odds = best - float(np.logaddexp.reduce(rivals))
-    if log_odds >= LEAST_ODDS:
-        # of items that are hard for all raters, groups would be an explanation as well
-        of_types = max(
-            log_evidence(ItemTypes(table, consensus="levels", clean=clean, gold=search.gold))
-            for clean in (False, True)
-        )
-        log_odds -= max(of_types - rivals[0], 0.0)
-    if log_odds < LEAST_ODDS:
-        return {}, 0.0
+    if not groups or log_odds < LEAST_ODDS:
+        return None
+    # of items that are hard for all raters, groups would be an explanation as well
+    of_types = [
+        log_evidence(ItemTypes(table, consensus="levels", clean=clean, gold=search.gold))
+        for clean in (False, True)
+    ]
+    # a correlation that is compared with a few simulated tables does not show more
+    of_types.append(rivals[0] - float(logit(max(independence, LEAST_WEIGHT))))
     members = {f"source {number + 1}": raters for number, raters in enumerate(groups)}
-    return members, float(expit(log_odds))
+    return GroupEvidence(members, log_odds, best - max(of_types), contested)
 
 
 @dataclass(frozen=True)
@@ -59,26 +81,31 @@ class _Search:
     table: Responses
     gold: Mapping[Any, Any] | None
 
-    def grow(self) -> tuple[list[list[Any]], float, list[float]]:
+    def grow(self) -> tuple[list[list[Any]], float, list[float], float]:
         """Return groups, their log evidence with the prior, and that of models without them.
 
-        The first of the latter is that of independent errors.
+        The last number is the probability that other raters are as much of a group as the first.
         """
         groups: list[list[Any]] = []
         best = log_evidence(DawidSkene(self.table, gold=self.gold))
-        rivals, least = [best], LEAST_ODDS
+        rivals, least, contested = [best], LEAST_ODDS, 0.0
         clusters = correlated_clusters(self.table)
         while clusters:
             tried = [self._compare(groups, raters, best, least) for raters in clusters[:N_CLUSTERS]]
-            first = max(range(len(tried)), key=lambda place: tried[place][0])
-            log_odds, evidence, rival = tried[first]
-            if log_odds < least:
+            likely = [place for place, (log_odds, *_) in enumerate(tried) if log_odds >= least]
+            if not likely:
                 break
+            first = max(likely, key=lambda place: tried[place][1])
+            _, evidence, rival = tried[first]
+            used = set(clusters[first])
+            if not groups:
+                gain = evidence - best
+                others = (tried[place][1] for place in likely if used.isdisjoint(clusters[place]))
+                contested = _contested(gain, max(others, default=-math.inf) - best)
             groups, best, least = [*groups, clusters[first]], evidence, 0.0
             rivals.append(rival)
-            used = set(clusters[first])
             clusters = [raters for raters in clusters if used.isdisjoint(raters)]
-        return groups, best, rivals
+        return groups, best, rivals, contested
 
     def _compare(
         self, groups: list[list[Any]], raters: list[Any], without: float, least: float
@@ -95,3 +122,13 @@ class _Search:
         rival = log_evidence(model) - len(raters) * math.log(2.0)
         rival += priors.log_odds_of_groups(groups, self.table)
         return evidence - float(np.logaddexp(without, rival)), evidence, rival
+
+
+def _contested(gain: float, other: float) -> float:
+    """Return the probability that one of two gains in evidence, of other groups, is not larger.
+
+    A gain of E nats is a sum over items whose variance is about 2 E.
+    """
+    if other <= 0.0:
+        return 0.0
+    return float(2.0 * ndtr((other - gain) / math.sqrt(2.0 * (gain + other))))

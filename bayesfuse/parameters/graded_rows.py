@@ -33,13 +33,15 @@ class Normal(NamedTuple):
 
 
 PRIORS = {
-    "strictness": Normal(0.0, 1.0, 0.5, 1.0, 0.5),
-    "threshold_gap": Normal(0.0, 0.5, 0.5, 0.5, 0.1),
+    "strictness": Normal(0.0, 1.0, 0.2, 1.0, 0.5),
+    "threshold_gap": Normal(0.0, 0.5, 0.25, 0.5, 0.1),
     "precision": Normal(math.log(2.0), 1.0, 0.7, 1.0, 0.2),
     "guess_log_odds": Normal(-3.0, 1.5, 1.0, 1.5, 0.03),
 }
 """Priors of a rater's coordinates, in their order: in distances of neighbouring classes, log-normal
-of gaps (from three classes on) and precision, half-normal of spreads."""
+of gaps (from three classes on) and precision, half-normal of spreads. Raters are unbiased on
+average, because all could be strict by one grade and the classes shifted by one: with a mean of
+standard deviation .5, chains of three marks an essay were in different modes."""
 
 
 class Point(NamedTuple):
@@ -54,7 +56,7 @@ class Point(NamedTuple):
 ROLES = tuple(PRIORS)
 NORMAL = np.array([*PRIORS.values()]).T  # the same by number
 
-POSITION_GAP = 5.0  # Dirichlet concentration of the distances of neighbouring classes
+POSITION_GAP = 20.0  # Dirichlet concentration of the distances of neighbouring classes
 
 
 def even_positions(n_classes: int) -> Array:

@@ -69,16 +69,41 @@ def test_hard_items_are_no_groups():
 
 
 def test_the_prior_is_that_of_inferred_groups():
-    """Against frequencies of partitions that the Chinese restaurant process draws."""
+    """Against frequencies of partitions that Chinese restaurant processes draw."""
     responses = bf.Responses.from_matrix(np.eye(4, dtype=int))
-    model = bf.models.LatentGroup(responses, groups="posterior")
-    drawn = pm.draw(model["assignment"], 10_000, random_seed=0)
-    same = drawn[:, :, None] == drawn[:, None, :]
-    is_alone = drawn == -1
-    none = is_alone.all(axis=1).sum()
-    pair = (same[:, 0, 1] & ~is_alone[:, 0] & is_alone[:, 2:].all(axis=1)).sum()
+    pair, none = 0, 0
+    for concentration in 15.0 ** np.array([0.1, 0.3, 0.5, 0.7, 0.9]):
+        share = 1.0 / (1.0 + concentration)
+        model = bf.models.LatentGroup(responses, groups="posterior", share_prior=share)
+        drawn = pm.draw(model["assignment"], 2_000, random_seed=0)
+        same = drawn[:, :, None] == drawn[:, None, :]
+        is_alone = drawn == -1
+        none += is_alone.all(axis=1).sum()
+        pair += (same[:, 0, 1] & ~is_alone[:, 0] & is_alone[:, 2:].all(axis=1)).sum()
     expected = np.exp(bf.priors.log_odds_of_groups([[0, 1]], responses)) * none
-    assert abs(pair - expected) < 4 * np.sqrt(expected)
+    # the midpoints of five intervals for a grid of fifty: .03 of the odds
+    assert abs(pair - expected) < 4 * np.sqrt(expected) + 0.03 * expected
+
+
+def test_where_some_raters_share_sources_others_may():
+    """The second group is more probable than the first, and any number of groups has a prior."""
+    responses = bf.Responses.from_matrix(np.eye(8, dtype=int))
+    one = bf.priors.log_odds_of_groups([[0, 1, 2]], responses)
+    two = bf.priors.log_odds_of_groups([[0, 1, 2], [3, 4, 5]], responses)
+    assert one < two - one < 0.0
+    assert bf.priors.log_odds_of_groups([], responses) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_clusters_that_may_both_be_the_source_are_hardly_groups():
+    """Three raters repeat one opinion and three another: nothing tells which is right."""
+    total = 0.0
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(2, size=200)
+        opinions = independent(rng, truth, [0.75, 0.75]).repeat(3, axis=1)
+        answers = np.where(rng.random(opinions.shape) < 0.1, 1 - opinions, opinions)
+        total += grouped(answers)[1]
+    assert total / 2 < 0.5
 
 
 @pytest.mark.slow
