@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
+from bayesfuse.checks.advice import Advice, listed, on_classes, on_known_classes, on_repeats
 from bayesfuse.data.describing import as_columns
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels, read_populations
@@ -376,30 +376,13 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
     if table.stated is not None:
         is_named |= table.stated.votes().sum(axis=0) > 0
     if is_named.all():
-        return _without_known_labels(table, codes)
+        return on_known_classes(table, codes, MIN_GOLD_OF_CLASS)
     words = (
         f"No response names the class {listed(table.classes[~is_named], MAX_LISTED)}, so only the "
         "prior determines its share: leave it out of classes= of bf.Responses if it does not "
         "occur, or give known labels."
     )
     return [Advice(words, "unused class")]
-
-
-def _without_known_labels(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
-    """Return in a sentence which classes many responses name, but no known label."""
-    known = np.bincount(codes[codes >= 0], minlength=table.n_classes)
-    share = np.bincount(table.label, minlength=table.n_classes) / max(table.n_responses, 1)
-    expected = share * known.sum()
-    is_odd = (known == 0) & (expected >= MIN_GOLD_OF_CLASS)
-    if not is_odd.any():
-        return []
-    words = (
-        f"No known label is of the class {listed(table.classes[is_odd], MAX_LISTED)}, where "
-        f"responses let {expected[is_odd].sum():.0f} of {known.sum():,} expect it. If it is no "
-        "possible truth, such as a tie for people who never call one, read its responses as "
-        "missing: balanced accuracy counts it as much as other classes."
-    )
-    return [Advice(words, "class without known labels")]
 
 
 def _silent(table: Responses, visits: _Visited, codes: NDArray[np.int64]) -> list[Advice]:

@@ -13,17 +13,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
-from bayesfuse.data.arrays import SKIPPED, as_array, column_names, present, shown
+from bayesfuse.data.arrays import as_array, column_names, present, shown
 from bayesfuse.data.class_names import labels_once
 from bayesfuse.data.column_roles import did_you_mean, known_names, suggest_columns
+from bayesfuse.data.missing_text import sets_without_skipped
 from bayesfuse.data.names import encode, unique_names
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.statements import table_of
 from bayesfuse.errors import ResponsesError, require_flag, require_kind, warn
 
 CLASSES = np.array(["no", "yes"])
-NO_LABEL = {"none", "nothing", "no label", "n/a", "na", "null", "-"}
-"""Text of cells that may mean an empty set, in lower case."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -198,22 +197,20 @@ def _read(
         known = [wanted] if wanted in names else known_names(names, role)
         column_of[role] = known[0] if known else ""
     if absent := [role for role in ("item", "rater") if not column_of[role]]:
-        assigned = [name for name in column_of.values() if name]
-        hints = {r: did_you_mean(suggest_columns(frame, names, r, assigned)) for r in absent}
+        read = [name for name in column_of.values() if name]
+        hints = [f"{r}={did_you_mean(suggest_columns(frame, names, r, read))}" for r in absent]
         raise ResponsesError(
             "Sets of labels need a column of items and one of raters: name the column by "
-            f"{' and '.join(f'{role}={hints[role]}' for role in absent)}. Got: columns "
-            f"{shown(names)}."
+            f"{' and '.join(hints)}. Got: columns {shown(names)}."
         )
     sources = [column_of["item"], column_of["rater"]]
     item, items = encode(as_array(frame[sources[0]]), None, "item", sources[0])
     rater, raters = encode(as_array(frame[sources[1]]), None, "rater", sources[1])
     if column_of["label"]:
         cells = as_array(frame[column_of["label"]])
-        sets = _without_skipped([_labels_of(cell, separator) for cell in cells], labels)
+        sets = sets_without_skipped([_labels_of(cell, separator) for cell in cells], labels)
         _note_missing(cells, sets)
-        sets = _spelt(sets, labels, normalise)
-        rows, label_names = _of_sets(sets, labels)
+        rows, label_names = _of_sets(_spelt(sets, labels, normalise), labels)
     else:
         rows, label_names = _of_indicators(frame, [n for n in names if n not in sources], labels)
     yes, is_answered = _united(rows, item * len(raters) + rater)
@@ -236,23 +233,6 @@ def _labels_of(cell: Any, separator: str | None) -> list[Any] | None:
         return [cell]
     require_kind("separator", separator, str)
     return [part.strip() for part in str(cell).split(separator) if part.strip()]
-
-
-def _without_skipped(sets: list[list[Any] | None], declared: Any) -> list[list[Any] | None]:
-    """Return sets, missing where the only label marks a skipped task, and warn of such labels."""
-    alone = Counter(labels[0] for labels in sets if labels is not None and len(labels) == 1)
-    marks = [name for name in alone if isinstance(name, str) and name not in (declared or ())]
-    if skips := [name for name in marks if name.strip().casefold() in SKIPPED]:
-        warn(
-            f"{sum(alone[name] for name in skips):,} cells {shown(skips)} are read as missing, "
-            "unless labels= declares them."
-        )
-    if nothing := [name for name in marks if name.strip().casefold() in NO_LABEL]:
-        warn(
-            f"{sum(alone[name] for name in nothing):,} cells {shown(nothing)} count as a label. If "
-            "they mean that no label applies, make them empty text; labels= declares the others."
-        )
-    return [None if labels and labels[0] in skips else labels for labels in sets]
 
 
 def _note_missing(cells: Sequence[Any], sets: Sequence[list[Any] | None]) -> None:

@@ -243,10 +243,11 @@ def _warn_of_order(unread: pd.DataFrame) -> None:
 
 def _warn_of_systems(unread: pd.DataFrame, verdicts: pd.DataFrame) -> None:
     """Warn if verdicts name one of two systems, which other columns have."""
-    winners = verdicts.astype(str)
-    is_tie = winners.apply(lambda column: column.map(normal_form).isin(TIES)) | verdicts.isna()
-    for first, second in combinations(unread.columns, 2):
-        pair = unread[[first, second]].astype(str)
+    winners, systems = verdicts.map(str), unread.map(str)
+    is_tie = winners.map(lambda text: normal_form(text) in TIES) | verdicts.isna()
+    names = {*winners.to_numpy().ravel()}
+    for first, second in combinations([c for c in systems if not names.isdisjoint(systems[c])], 2):
+        pair = systems[[first, second]]
         is_named = winners.apply(lambda column, pair=pair: pair.eq(column, axis=0).any(axis=1))
         if (is_named | is_tie).to_numpy().all():
             warn(
