@@ -1,6 +1,7 @@
 """Draw the picture of the README: a panel of judges beside the truth.
 
-``python docs/draw_judges.py`` writes ``docs/_static/judges.png``.
+``python docs/draw_judges.py`` writes ``docs/_static/judges.png``, and prints the figures beside it:
+wrong labels with six choices of the known ones, and how many intervals have the accuracy.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from matplotlib import pyplot as plt
 
 import bayesfuse as bf
@@ -22,13 +24,22 @@ def wrong_labels(result: object, truth: dict[str, str]) -> int:
     return int((labels != np.array(list(truth.values()))).sum())
 
 
-def main() -> None:
-    panel = bf.datasets.judges()
+def with_known(panel: object, seed: int) -> tuple[object, dict[str, str], pd.DataFrame]:
+    """Return the answer with 50 known labels, the others, and raters with their true accuracy."""
     responses, truth = panel.responses, panel.truth
-    checked = np.random.default_rng(1).choice(responses.items, 50, replace=False).tolist()
+    checked = np.random.default_rng(seed).choice(responses.items, 50, replace=False).tolist()
     gold = {item: truth[item] for item in checked}
     others = {item: label for item, label in truth.items() if item not in gold}
     fused = bf.fuse(responses, gold=gold, random_seed=1, progressbar=False)
+    frame = responses.to_frame()
+    right = (frame["item"].map(truth) == frame["label"]).groupby(frame["rater"]).mean()
+    return fused, others, fused.raters().assign(truth=lambda table: table["rater"].map(right))
+
+
+def main() -> None:
+    panel = bf.datasets.judges()
+    responses = panel.responses
+    fused, others, raters = with_known(panel, 1)
     results = {
         "bf.fuse, 50 known labels": fused,
         "bf.fuse": bf.fuse(responses, random_seed=1, progressbar=False),
@@ -36,9 +47,7 @@ def main() -> None:
     }
     wrong = {name: wrong_labels(result, others) for name, result in results.items()}
 
-    table = fused.raters().iloc[::-1]
-    frame = responses.to_frame()
-    right = (frame["item"].map(truth) == frame["label"]).groupby(frame["rater"]).mean()
+    table = raters.iloc[::-1]
     figure, (left, middle) = plt.subplots(
         1, 2, figsize=(10, 3.6), width_ratios=[1.2, 1], layout="constrained", dpi=160
     )
@@ -47,7 +56,7 @@ def main() -> None:
         rows, table["low"], table["high"], color="C0", lw=5, alpha=0.45, label="89 % interval"
     )
     left.plot(table["accuracy"], rows, "o", color="C0", label="estimate")
-    left.plot(right[table["rater"]], rows, "x", color="black", ms=7, mew=2, label="truth")
+    left.plot(table["truth"], rows, "x", color="black", ms=7, mew=2, label="truth")
     left.axvline(0.5, color="grey", ls=":", lw=1)
     left.set_yticks(rows, table["rater"], fontsize=8)
     left.set(xlabel="accuracy (dotted: chance)", title="How good is every judge?")
@@ -60,6 +69,11 @@ def main() -> None:
         axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(TARGET)
     print(wrong)
+    choices = [with_known(panel, seed) for seed in range(1, 7)]
+    numbers = [wrong_labels(result, labels) for result, labels, _ in choices]
+    table = pd.concat([raters for *_, raters in choices])
+    holds = table["truth"].between(table["low"], table["high"])
+    print(f"wrong with six choices: {numbers}; {holds.sum()} of {len(holds)} intervals hold")
 
 
 if __name__ == "__main__":
