@@ -236,8 +236,11 @@ def test_probabilities_of_intervals(fitted):
         }
         wanted = inspect.signature(function).parameters
         if name == "leaderboard":
-            systems = {"item": result["label_posterior"]["item"], "first": "one", "second": "other"}
-            ready["pairs"] = pd.DataFrame(systems)
+            pairs = pd.DataFrame({"item": result["label_posterior"]["item"].values})
+            is_first = np.arange(len(pairs)) % 2 == 0
+            systems = {"first": np.where(is_first, "one", "other")}
+            systems["second"] = np.where(is_first, "other", "one")
+            ready["pairs"] = pairs.assign(**systems)
         if "responses" in wanted:  # whose items stand alone here
             del ready["sequences"]
         given = {argument: ready[argument] for argument in wanted if argument in ready}

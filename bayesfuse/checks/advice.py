@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayesfuse.data.class_names import class_notes
 from bayesfuse.data.describing import in_one_line
@@ -52,6 +53,23 @@ def on_classes(responses: Responses) -> list[Advice]:
     ]
 
 
+def on_known_classes(table: Responses, codes: NDArray[np.int64], least: float) -> list[Advice]:
+    """Return advice on classes of which ``least`` known labels are expected, and none is there."""
+    known = np.bincount(codes[codes >= 0], minlength=table.n_classes)
+    share = np.bincount(table.label, minlength=table.n_classes) / max(table.n_responses, 1)
+    expected = share * known.sum()
+    is_odd = (known == 0) & (expected >= least)
+    if not is_odd.any():
+        return []
+    words = (
+        f"No known label is of the class {listed(table.classes[is_odd], MAX_LISTED)}, where "
+        f"responses let {expected[is_odd].sum():.0f} of {known.sum():,} expect it. If it is no "
+        "possible truth, such as a tie for people who never call one, read its responses as "
+        "missing: balanced accuracy counts it as much as other classes."
+    )
+    return [Advice(words, "class without known labels")]
+
+
 def on_repeats(responses: Responses) -> list[Advice]:
     """Return advice on repeated responses of a rater to an item."""
     pair = responses.item.astype(np.int64) * responses.n_raters + responses.rater
@@ -63,8 +81,7 @@ def on_repeats(responses: Responses) -> list[Advice]:
         Advice(
             f"Check that {again:,} responses are not copies: their raters responded to the same "
             f"item before (with another label: {other:,}). A repeated response of a rater is "
-            "weaker evidence than one of another rater (responses.to_frame().drop_duplicates() "
-            "leaves exact copies out).",
+            "weaker evidence than one of another rater.",
             "repeats",
             "bf.Responses.from_long(responses.to_frame().drop_duplicates())",
         )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
+from bayesfuse.checks.advice import Advice, listed, on_classes, on_known_classes, on_repeats
 from bayesfuse.data.describing import as_columns
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels, read_populations
@@ -376,7 +376,7 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
     if table.stated is not None:
         is_named |= table.stated.votes().sum(axis=0) > 0
     if is_named.all():
-        return []
+        return on_known_classes(table, codes, MIN_GOLD_OF_CLASS)
     words = (
         f"No response names the class {listed(table.classes[~is_named], MAX_LISTED)}, so only the "
         "prior determines its share: leave it out of classes= of bf.Responses if it does not "

@@ -15,10 +15,13 @@ from bayesfuse.data.silence import first_rows
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.priors import diagonal
 
-GRID = (np.arange(20) + 0.5) / 20
-"""Probabilities that a verdict is right, uniform, of raters whose repeats share errors."""
+GRID = (np.arange(10) + 0.5) / 10
+"""Values of a uniform probability."""
+ALIKE = np.append(np.sqrt(GRID), 0.999)
+"""Probabilities that a response is the verdict: of uniform correlation, and of copies."""
 
 ITERATIONS = 60  # of EM
+MORE_ITERATIONS = 5  # from the rows at the last value of the grid
 COMPARING = 20  # iterations that compare verdicts of two raters with one of both
 MAX_COMPARED = 10  # raters, those with most responses, compared with their nearest other one
 NEGLIGIBLE = 1e-3  # a probability that saves a fit
@@ -161,26 +164,43 @@ def _fit(table: Responses, raters: NDArray[np.int64], iterations: int) -> _Fit:
 
 
 def _log_odds(table: Responses, raters: NDArray[np.int64]) -> Array:
-    """Return log odds that repeats are independent given the class, (raters,)."""
-    log_lik, others, _ = _fit(table, raters, ITERATIONS)
-    pair, first, _ = pairs_of(table)
-    rater, copies = table.rater[first], table.multiplicity[table.item[first]].astype(float)
-    repeats = np.isin(rater, raters)
-    # rows of responses to the class itself, at the same labels by the other raters
+    """Return log odds that repeats are independent given the class, (raters,).
+
+    Whether repeats share a verdict or not, a single response has the same probability, so that
+    raters with few repeats are not judged by the others.
+    """
+    others = _fit(table, raters, ITERATIONS).others
+    pair, first, size = pairs_of(table)
+    pairs = np.flatnonzero(np.isin(table.rater[first], raters))
+    others, copies = others[pairs], table.multiplicity[table.item[first[pairs]]].astype(float)
+    rows = np.flatnonzero(np.isin(pair, pairs))
+    place, label = np.searchsorted(pairs, pair[rows]), table.label[rows]
+    of_pair = np.searchsorted(raters, table.rater[first[pairs]])
+    of_rater, n_classes = of_pair[place], table.n_classes
+    log_likelihood = np.empty((1 + len(ALIKE), len(raters)))
     classes: Array = np.exp(others)
-    for _ in range(ITERATIONS):
-        direct = others + _log_responses(table, pair, copies, classes)
-        evidence = np.logaddexp.reduce(direct, axis=1)
-        classes = np.exp(direct - evidence[:, None])
-    code = np.searchsorted(raters, rater[repeats])
-    weight = copies[repeats]
-    independent = np.bincount(code, weight * evidence[repeats], len(raters))
-    shared = np.empty((len(GRID), len(raters)))
-    for row, value in enumerate(GRID):
-        through = others + _through_verdict(log_lik, np.full(len(first), value))
-        evidence = np.logaddexp.reduce(through, axis=1)[repeats]
-        shared[row] = np.bincount(code, weight * evidence, len(raters))
-    log_odds: Array = independent - np.logaddexp.reduce(shared, axis=0) + np.log(len(GRID))
+    for number, share in enumerate((0.0, *ALIKE)):
+        effective = 1.0 / (1.0 + (size[pairs] - 1.0) * share**2)
+        for _ in range(MORE_ITERATIONS if number else ITERATIONS):
+            weight = (classes * (copies * effective)[:, None])[place]
+            counts = _sums(weight, of_rater * n_classes + label, len(raters) * n_classes)
+            counts = counts.reshape(-1, n_classes, n_classes).swapaxes(1, 2) + diagonal(n_classes)
+            probability = counts / counts.sum(axis=2, keepdims=True)
+            by_verdict = (1.0 - share) * probability + share * np.eye(n_classes)
+            verdict = np.maximum(probability @ np.linalg.pinv(by_verdict), 0.0)
+            verdict /= verdict.sum(axis=2, keepdims=True)
+            log_mass = _sums(np.log(by_verdict)[of_rater, :, label], place, len(pairs))
+            top = log_mass.max(axis=1, keepdims=True)
+            mass = np.exp(log_mass - top)
+            by_class = np.zeros_like(mass)
+            for column in range(n_classes):
+                by_class += verdict[of_pair, :, column] * mass[:, [column]]
+            classes = others + np.log(np.maximum(by_class, np.finfo(float).tiny)) + top
+            evidence = np.logaddexp.reduce(classes, axis=1)
+            classes = np.exp(classes - evidence[:, None])
+        log_likelihood[number] = np.bincount(of_pair, copies * evidence, len(raters))
+    shared = np.logaddexp.reduce(log_likelihood[1:], axis=0) - np.log(len(ALIKE))
+    log_odds: Array = log_likelihood[0] - shared
     return log_odds
 
 
@@ -193,12 +213,13 @@ def _vote_shares(table: Responses, cell: NDArray[np.int64]) -> Array:
 
 
 def _with_shared_prior(log_odds: Array) -> Array:
-    """Return probabilities (raters,) under a prior probability that raters share, by EM."""
-    share = 0.5
-    for _ in range(ITERATIONS):
-        probability: Array = scipy.special.expit(log_odds + np.log(share) - np.log1p(-share))
-        share = (1.0 + probability.sum()) / (2.0 + len(log_odds))
-    return probability
+    """Return probabilities (raters,) under a uniform prior probability that raters share."""
+    log_prior = (np.log(GRID) - np.log1p(-GRID))[:, None]
+    probability = scipy.special.expit(log_odds + log_prior)  # (grid, raters)
+    log_lik = np.logaddexp(np.log(GRID)[:, None] + log_odds, np.log1p(-GRID)[:, None])
+    weight = scipy.special.softmax(log_lik.sum(axis=1))
+    averaged: Array = weight @ probability
+    return averaged
 
 
 def _through_verdict(log_lik: Array, right: Array) -> Array:

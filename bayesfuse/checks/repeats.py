@@ -41,14 +41,16 @@ def collapse_repeats(
     r"""Keep one response of a rater to an item, unless the rater's repeats err independently.
 
     A rater who is asked again may repeat the first error, so repeats may be no evidence of the
-    truth. They are responses to a verdict of the rater on the item, which errs or not: given the
-    class k, the verdict v is right with probability :math:`\alpha_m`, and the responses are drawn
-    from the row :math:`\theta_{mv}`. If :math:`\alpha_m = 1`, repeats are independent given the
-    class. The prior probability of that is shared by the raters; else :math:`\alpha_m` is uniform.
-    Repeats on an item are kept with the posterior probability that they are independent; otherwise
-    the rater's most frequent response to the item, an estimate of the verdict, stands for all. With
-    fewer than three raters nothing identifies shared errors, and that is the rule. A hash of the
-    names decides which items those are, so equal tables are collapsed equally in any order.
+    truth. They are responses to a verdict of the rater on the item, which errs or not. Let
+    :math:`\psi_m` have the probabilities of a response by class. Given the verdict v, a response
+    is v with probability s and drawn from :math:`\psi_{mv}` otherwise, and verdicts by class are
+    such that a single response has the row :math:`\psi_{mk}` for every s. If s = 0, repeats are
+    independent given the class; else :math:`s^2` is uniform. The prior probability that s = 0 is
+    shared by the raters and uniform, so few repeats leave it near one half. Repeats on an item are
+    kept with the posterior probability that they are independent; otherwise the rater's most
+    frequent response to the item, an estimate of the verdict, stands for all. With fewer than three
+    raters nothing identifies shared errors, and that is the rule. A hash of the names decides which
+    items those are, so equal tables are collapsed equally in any order.
 
     A rater who nearly copies another one would confirm the errors of that one as the class. So of
     four raters or more, a rater and the one with the most similar verdicts have one verdict with
@@ -141,8 +143,8 @@ def part_of(
     return responses.take(np.flatnonzero(chosen))
 
 
-def in_words(repeats: pd.DataFrame) -> list[str]:
-    """Describe the weight of repeated responses of a rater to an item."""
+def in_words(repeats: pd.DataFrame, n_left_out: int) -> list[str]:
+    """Describe the weight of repeated responses of a rater to an item, after their number."""
     sentences = []
     left_out = [in_one_line(name) for names in repeats["copies"] for name in names]
     if left_out:
@@ -158,8 +160,12 @@ def in_words(repeats: pd.DataFrame) -> list[str]:
     n_others = len(repeats) - min(len(most), SEVERAL)
     if not len(most):
         number = int(repeats["repeats"].sum())
-        few = "1 response repeats" if number == 1 else f"{number:,} responses repeat"
-        return [*sentences, f"{few} an earlier one of the same rater to the same item."]
+        are = "response is" if number == 1 else "responses are"
+        return [
+            *sentences,
+            f"{n_left_out:,} of {number:,} repeated {are} left out, at random by the probability "
+            "that a rater who repeats errs anew (bf.checks.collapse_repeats).",
+        ]
     count = []
     for name, row in most.head(SEVERAL).iterrows():
         count.append(

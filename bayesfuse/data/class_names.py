@@ -11,6 +11,7 @@ from unicodedata import normalize
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
@@ -101,9 +102,12 @@ def one_spelling(
     require_flag("normalise", normalise)
     if normalise:
         return _normalised(table, declared, in_order, marks)
-    if declared is None and (groups := spelt_alike(table.classes)):
+    if declared is None:
+        groups = spelt_alike(table.classes)
         if certain := [group for group in groups if _differ_by_chance(table.classes[group])]:
             warn(f"{spelling_note(table, certain)} {REMEDY}")
+        elif note := _note_of_vocabularies(table):
+            warn(note)
     return table
 
 
@@ -247,10 +251,7 @@ def class_counts(table: Any) -> list[int]:
     return np.bincount(table.label, weight, minlength=table.n_classes).astype(int).tolist()
 
 
-REMEDY = (
-    "Read each group as one class (normalise=True of bf.Responses.from_long, from_matrix and "
-    "bf.fuse), or declare that they differ (classes=)."
-)
+REMEDY = "Read each group as one class (normalise=True), or declare that they differ (classes=)."
 
 
 def class_notes(table: Any) -> list[str]:
@@ -267,7 +268,35 @@ def class_notes(table: Any) -> list[str]:
             f"{sentence}, and sets in two orders count as different classes: "
             f"{_first(table, reordered)} ({READERS})."
         )
+    if note := _note_of_vocabularies(table):
+        notes.append(note)
     return notes
+
+
+def _note_of_vocabularies(table: Any) -> str:
+    """Return a sentence on raters who use two classes or more of which others use none."""
+    if table.silent is not None or table.stated is not None or table.n_classes < 4:
+        return ""  # rules vote for classes of their own
+    pair = np.unique(table.rater * table.n_classes + table.label)
+    rater, label = np.divmod(pair, table.n_classes)
+    is_repeated = np.bincount(table.label, minlength=table.n_classes)[label] > 1
+    ends = rater[is_repeated], table.n_raters + label[is_repeated]
+    size = table.n_raters + table.n_classes
+    graph = scipy.sparse.coo_array((np.ones(len(ends[0])), ends), (size, size))
+    part = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
+    of_rater, of_class = np.split(part, [table.n_raters])
+    is_apart = np.bincount(of_class, minlength=size) > 1
+    if is_apart.sum() < 2:
+        return ""
+    examples = []
+    for number in np.flatnonzero(is_apart)[:MAX_NAMES]:
+        classes, raters = table.classes[of_class == number], table.raters[of_rater == number]
+        examples.append(f"{shown(classes, 3)} of {shown(raters, 3)}")
+    return (
+        "Raters who share no class with others agree with them nowhere, as where tests name their "
+        'results differently: name equal classes alike (frame["label"].replace({…: …})), or read '
+        f"the raters as tables of their own. Got: classes {', and '.join(examples)}."
+    )
 
 
 def class_rows(table: Any) -> list[tuple[str, str]]:

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_list_like
 
-from bayesfuse.data.arrays import MISSING, as_array, quoted, refuse_several, shown
+from bayesfuse.data.arrays import quoted, refuse_several, shown
+from bayesfuse.data.column_contents import Columns, as_text, count_values, is_number
 from bayesfuse.errors import ResponsesError
 
 ITEM, RATER, LABEL = "item", "rater", "label"
@@ -42,6 +43,9 @@ NO_RATERS = TRUTH | set(
 """Names of columns that are seldom raters of a wide table."""
 
 ID_SUFFIX = re.compile(r"(?:^|[ _.-])(?:ids?|IDs?|Id|uuid|UUID)$|[a-z](?:Id|ID)$")
+NUMBERED = re.compile(r"(?:^|[ _.-])(?:nr|no|num|number|key|code|index)\.?$|#", re.IGNORECASE)
+"""Names of columns that may number items, which is asked for."""
+
 ACCEPTED = {"accept", "reject", "ignore"}  # answers that judge the label in another column
 
 
@@ -56,70 +60,6 @@ class Roles(NamedTuple):
     def is_long(self) -> bool:
         """Whether the table has one row per response."""
         return self.label is not None
-
-
-class Columns:
-    """Columns of a table, with the frequencies of their values as text."""
-
-    def __init__(self, frame: Any, names: list[Any]) -> None:
-        self.frame, self.names = frame, names
-        self._counts: dict[Any, Counter[str]] = {}
-
-    def counts(self, name: Any) -> Counter[str]:
-        """Return the frequency of every value; none if values are lists or mappings."""
-        if name not in self._counts:
-            self._counts[name] = count_values(self.frame[name])
-        return self._counts[name]
-
-    def varies(self, name: Any) -> bool:
-        """Whether a column has several values."""
-        return len(self.counts(name)) > 1
-
-    def is_distinct(self, name: Any, min_rows: int = 2) -> bool:
-        """Whether every row has a value of its own."""
-        counts = self.counts(name)
-        return len(counts) >= min_rows and len(counts) == counts.total()
-
-    def repeats(self, name: Any) -> bool:
-        """Whether some value is in several rows."""
-        return self.counts(name).total() > len(self.counts(name))
-
-    def shares_labels(self, name: Any, others: list[Any]) -> bool:
-        """Whether others use all the values of a column of text, as raters of a wide table do."""
-        values = set(self.counts(name))
-        if all(map(is_number, values)):
-            return False
-        return any(values <= set(self.counts(other)) for other in others if other != name)
-
-    def is_same_partition(self, names: list[Any]) -> bool:
-        """Whether columns identify the same groups of rows."""
-        codes = [pd.factorize(pd.Series(np.asarray(as_array(self.frame[n]))))[0] for n in names]
-        return all(np.array_equal(codes[0], other) for other in codes[1:])
-
-
-def count_values(values: Any) -> Counter[str]:
-    """Return the frequencies of values as text, so that 1, 1.0 and "1" are the same."""
-    try:
-        counts = pd.Series(np.asarray(as_array(values))).value_counts()
-    except (TypeError, ValueError):  # such as lists in cells
-        return Counter()
-    number_of: Counter[str] = Counter()
-    for value, number in counts.items():
-        number_of[as_text(value)] += int(number)
-    for mark in MISSING:
-        number_of.pop(mark, None)
-    return number_of
-
-
-def as_text(value: Any) -> str:
-    """Return a value as a file has it, whole numbers without a decimal point."""
-    is_integer = isinstance(value, float | np.floating) and np.isfinite(value) and value % 1 == 0
-    return str(int(value) if is_integer else value)
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is a number."""
-    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.IGNORECASE) is not None
 
 
 def plain_name(name: Any, role: str = LABEL) -> str:
@@ -224,8 +164,8 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
     assigned = [names[0] for names in candidates.values() if len(names) == 1]
     questions, got, likely = [], [], list(assigned)
     for role in open_roles:
-        names = candidates[role] or _suggestions(table, role, assigned)
-        hint = f" (did you mean {' or '.join(map(quoted, names[:MAX_SHOWN]))}?)" if names else ""
+        names = candidates[role] or _suggestions(table, role, likely)
+        hint = did_you_mean(names)
         questions.append(f"{role}={hint}")
         likely += [name for name in names if name not in likely][:1]
         got.append(f"several columns for {role!r}" if candidates[role] else f"no column {role!r}")
@@ -243,17 +183,35 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
     )
 
 
+def did_you_mean(names: list[Any]) -> str:
+    """Return a question with the first of these columns, nothing if there is none."""
+    names = names[:MAX_SHOWN]
+    return f" (did you mean {' or '.join(map(quoted, names))}?)" if names else ""
+
+
+def suggest_columns(frame: Any, names: list[Any], role: str, assigned: list[Any]) -> list[Any]:
+    """Return columns of a table with one row per response that may have a role."""
+    return known_names(names, role) or _suggestions(Columns(frame, names), role, assigned)
+
+
 def _suggestions(table: Columns, role: str, assigned: list[Any]) -> list[Any]:
-    """Return columns that may have a role by their content, those with a similar name first."""
+    """Return columns that may have a role by their content, those with a similar name first.
+
+    Raters disagree on an item, so a column that is the same in all its rows holds no labels.
+    """
     free = [name for name in table.names if name not in assigned and table.varies(name)]
     if role != ITEM:
         free = [name for name in free if not table.is_distinct(name, MIN_ROWS)]
     words = {name: set(re.split(r"[\W_]+", str(name).casefold())) for name in free}
     alike = [name for name in free if words[name] & {*KNOWN[role]}]
     if role == ITEM:
-        alike = alike or [name for name in free if ID_SUFFIX.search(str(name))]
+        for pattern in (ID_SUFFIX, NUMBERED):
+            alike = alike or [name for name in free if pattern.search(str(name))]
+        free = [name for name in free if not table.has_fractions(name)] or free
         free.sort(key=lambda name: (not table.repeats(name), -len(table.counts(name))))
     else:
+        if role == LABEL:
+            free = [name for name in free if not table.is_of_items(name, assigned)] or free
         free.sort(key=lambda name: len(table.counts(name)))
     return (alike or free)[:MAX_SHOWN]
 

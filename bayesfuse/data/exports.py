@@ -15,7 +15,8 @@ from typing import Any
 import pandas as pd
 
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.column_roles import LABEL, as_text, known_names
+from bayesfuse.data.column_contents import as_text
+from bayesfuse.data.column_roles import LABEL, known_names
 from bayesfuse.data.files import as_paths, read_records
 from bayesfuse.data.layouts import export_hint
 from bayesfuse.data.responses import Responses

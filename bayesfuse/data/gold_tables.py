@@ -92,7 +92,7 @@ def _gold(gold: Any, names: Responses | Names, item: str, label: str) -> Any:
 
 
 def with_item_names(frame: pd.DataFrame, names: Responses | Names) -> pd.DataFrame:
-    """Return a table whose items are named by several columns with one column that joins them.
+    """Return a table with a column of items, which others name: together, or one of any name.
 
     Items of the table of responses are named so by :func:`bayesfuse.io.read_verdicts`.
     """
@@ -101,6 +101,11 @@ def with_item_names(frame: pd.DataFrame, names: Responses | Names) -> pd.DataFra
     labels = {LABEL, *known_names(frame.columns.tolist(), LABEL)}
     naming = [name for name in frame if name not in labels and plain_name(name) not in TRUTH]
     size = min(numbers, default=1)
+    if not {ITEM, UNNAMED, *known_names([*frame], ITEM)} & {*frame}:
+        texts = {*map(str, items)}
+        holding = [name for name in naming if not texts.isdisjoint(frame[name].astype(str))]
+        if len(holding) == 1:
+            return frame.rename(columns={holding[0]: ITEM})
     if len(numbers) != 1 or size == 1 or not size <= len(naming) <= MAX_NAMING:
         return frame
     wanted = set(items)

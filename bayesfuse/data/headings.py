@@ -10,7 +10,8 @@ import pandas as pd
 from pandas.api.types import infer_dtype
 
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.column_roles import KNOWN, Columns, is_number, known_names, plain_name
+from bayesfuse.data.column_contents import Columns, is_number
+from bayesfuse.data.column_roles import KNOWN, known_names, plain_name
 from bayesfuse.errors import ResponsesError
 
 

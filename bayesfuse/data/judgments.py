@@ -35,19 +35,24 @@ def standard_verdicts(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]
 def _pairs(
     frame: pd.DataFrame, place: list[str], models: tuple[str, str]
 ) -> tuple[pd.DataFrame, dict[str, Any]] | None:
-    """Return verdicts on pairs of systems; A is the first in the alphabet if orders differ."""
+    """Return verdicts on pairs of systems; A is the first in the alphabet if a pair has two orders.
+
+    Judges saw the other order of these if their row has it, or is of the second game, not of both.
+    """
     first, second = (frame[model].astype(str) for model in models)
     is_turned = first > second
+    alphabetical = first.where(~is_turned, second), second.where(~is_turned, first)
+    keys = [*(frame[name] for name in place), *alphabetical]
+    is_turned &= is_turned.groupby(keys).transform("nunique") > 1
     names = first.where(~is_turned, second), second.where(~is_turned, first)
-    keys = [*(frame[name] for name in place), *names]
-    if is_turned.groupby(keys).nunique().max() == 1:  # keep the order in which systems are shown
-        names, is_turned = (first, second), is_turned & False
+    has_order = "m1_score" not in frame  # which scores of single answers have not
     parts = []
     for judges, winner, is_swapped in _winners(frame):
         verdict = winner.replace(WINNERS).mask(winner == first, "A").mask(winner == second, "B")
         # verdicts on swapped outputs name the place, as read_verdicts turns them back
-        verdict = verdict.where(is_turned == is_swapped, verdict.replace(TURNED))
-        columns = {"judge": judges, "verdict": verdict, "is_swapped": is_swapped}
+        saw_other = (is_turned ^ is_swapped) & has_order
+        verdict = verdict.where(is_turned == saw_other, verdict.replace(TURNED))
+        columns = {"judge": judges, "verdict": verdict, "is_swapped": saw_other}
         parts.append(frame[place].assign(model_a=names[0], model_b=names[1], **columns))
     if not parts:
         return None
@@ -59,7 +64,6 @@ def _winners(frame: pd.DataFrame) -> list[tuple[Any, pd.Series, bool]]:
     """Return the winners by judge, and whether the judge saw the systems in the other order."""
     if "g1_winner" in frame:
         orders = [("g1_winner", False), ("g2_winner", True)]
-        # scores of single answers have no order
         orders = orders[:1] if "m1_score" in frame or "g2_winner" not in frame else orders
         return [(_judges(frame), frame[name], is_swapped) for name, is_swapped in orders]
     if "winner" in frame:

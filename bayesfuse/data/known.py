@@ -238,7 +238,10 @@ def _in_order[T: (pd.Series, pd.DataFrame)](table: T, names: Any, what: str, uni
             f"Every {unit} has one value or row in {what}. Got: several for "
             f"{quoted(index[index.duplicated()][0])}."
         )
-    rule = f"{what} must be of {unit}s that are in the table."
+    rule = (
+        f"{what} must be of {unit}s that are in the table, because rows are matched by their index "
+        f"(.to_numpy() leaves it out, and has the order of the {unit}s)."
+    )
     index_of_row = matched(
         as_array(index.to_numpy()), names, rule, f"Every {unit} must be in {what}."
     )

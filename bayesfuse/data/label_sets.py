@@ -15,7 +15,8 @@ from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import as_array, column_names, present, shown
 from bayesfuse.data.class_names import labels_once
-from bayesfuse.data.column_roles import known_names
+from bayesfuse.data.column_roles import did_you_mean, known_names, suggest_columns
+from bayesfuse.data.missing_text import sets_without_skipped
 from bayesfuse.data.names import encode, unique_names
 from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.statements import table_of
@@ -196,19 +197,20 @@ def _read(
         known = [wanted] if wanted in names else known_names(names, role)
         column_of[role] = known[0] if known else ""
     if absent := [role for role in ("item", "rater") if not column_of[role]]:
+        read = [name for name in column_of.values() if name]
+        hints = [f"{r}={did_you_mean(suggest_columns(frame, names, r, read))}" for r in absent]
         raise ResponsesError(
             "Sets of labels need a column of items and one of raters: name the column by "
-            f"{' and '.join(f'{role}=' for role in absent)}. Got: columns {shown(names)}."
+            f"{' and '.join(hints)}. Got: columns {shown(names)}."
         )
     sources = [column_of["item"], column_of["rater"]]
     item, items = encode(as_array(frame[sources[0]]), None, "item", sources[0])
     rater, raters = encode(as_array(frame[sources[1]]), None, "rater", sources[1])
     if column_of["label"]:
         cells = as_array(frame[column_of["label"]])
-        sets = [_labels_of(cell, separator) for cell in cells]
+        sets = sets_without_skipped([_labels_of(cell, separator) for cell in cells], labels)
         _note_missing(cells, sets)
-        sets = _spelt(sets, labels, normalise)
-        rows, label_names = _of_sets(sets, labels)
+        rows, label_names = _of_sets(_spelt(sets, labels, normalise), labels)
     else:
         rows, label_names = _of_indicators(frame, [n for n in names if n not in sources], labels)
     yes, is_answered = _united(rows, item * len(raters) + rater)

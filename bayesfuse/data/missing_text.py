@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -20,6 +21,9 @@ EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
 DECLARED_BY = "classes= of bf.Responses"  # declares classes that would be read as missing
 
 SKIPS_DECLARED_BY = "classes= or abstain="
+
+NO_LABEL = {"none", "nothing", "no label", "n/a", "na", "null", "-"}
+"""Text of cells that may mean an empty set, in lower case."""
 
 
 def left_out(labels: pd.Series, classes: Sequence[Any] | None) -> tuple[list[str], list[str]]:
@@ -117,3 +121,20 @@ def without_missing(
     if remaining.dtype.kind == "f" and np.all(remaining % 1 == 0):
         remaining = remaining.astype(np.int64)  # floats only because of the missing ones
     return remaining, is_left_out
+
+
+def sets_without_skipped(sets: list[list[Any] | None], declared: Any) -> list[list[Any] | None]:
+    """Return sets, missing where the only label marks a skipped task, and warn of such labels."""
+    alone = Counter(labels[0] for labels in sets if labels is not None and len(labels) == 1)
+    marks = [name for name in alone if isinstance(name, str) and name not in (declared or ())]
+    if skips := [name for name in marks if name.strip().casefold() in SKIPPED]:
+        warn(
+            f"{sum(alone[name] for name in skips):,} cells {shown(skips)} are read as missing, "
+            "unless labels= declares them."
+        )
+    if nothing := [name for name in marks if name.strip().casefold() in NO_LABEL]:
+        warn(
+            f"{sum(alone[name] for name in nothing):,} cells {shown(nothing)} count as a label. If "
+            "they mean that no label applies, make them empty text; labels= declares the others."
+        )
+    return [None if labels and labels[0] in skips else labels for labels in sets]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -14,7 +15,14 @@ from numpy.typing import NDArray
 from pandas.api.types import is_hashable
 
 from bayesfuse.data.arrays import quoted, refuse, shown
-from bayesfuse.data.column_roles import plain_name
+from bayesfuse.data.column_roles import (
+    ITEM,
+    LABEL,
+    RATER,
+    did_you_mean,
+    plain_name,
+    suggest_columns,
+)
 from bayesfuse.data.files import as_paths, read_file
 from bayesfuse.data.judgments import standard_verdicts
 from bayesfuse.data.layouts import naming_reader
@@ -90,8 +98,9 @@ def read_verdicts(
         ``question_id`` and ``turn`` with ``model`` and ``score``, or with two models (model_1 and
         model_2, or model_a and model_b) and ``winner``, ``g1_winner`` and ``g2_winner`` (the other
         order), or columns ``winner_…`` of judges or of outcomes. Items are then questions with
-        systems. "A" is the system of the first column or, if a question has both orders of a pair,
-        the first in the alphabet, as ``items["model_a"]`` has it.
+        systems. "A" is the system of the first column, as ``items["model_a"]`` has it. If a
+        question has both orders of a pair, these are one item, "A" is the first in the alphabet,
+        and verdicts on the other order are of a judge with " (swapped)" in its name.
     item, judge : str or sequence of str
         Columns that name an item or a judge together, such as ``["question", "system"]``: items
         are then "1 / new", judges "gpt-4 strict". Known labels may have the same columns.
@@ -175,6 +184,8 @@ def read_verdicts(
             )
         turned = [OTHER_SIDE.get(label, label) for label in labels]
         labels = np.where(is_swapped[is_given], turned, labels)
+    if classes is None:
+        _warn_of_systems(frame.drop(columns=["", *item_columns, *used]), frame[[*columns]])
     if "A" in (classes or []) and not swapped:
         _warn_of_order(frame.drop(columns=["", *item_columns, *used]))
     responses = Responses.from_long(
@@ -198,10 +209,12 @@ def _require_columns(
     """Raise ResponsesError unless columns are in the table once, and those of names complete."""
     header = list(frame.columns)
     if absent := [name for name in (*item_columns, *used) if header.count(name) != 1]:
+        role = {"item": ITEM, "judge": RATER, "verdict": LABEL}.get(absent[0])
+        names = suggest_columns(frame, header, role, []) if role and absent[0] not in header else []
         raise ResponsesError(
             "item=, judge=, verdict= and swapped= name columns of the table, and judges= those of "
-            f"a table with a column per judge. Got: no or several {absent[0]!r} among "
-            f"{shown(header)}."
+            f"a table with a column per judge. Got: {'several' if absent[0] in header else 'no'} "
+            f"{absent[0]!r} among {shown(header)}{did_you_mean(names)}."
         )
     naming = [*item_columns, *judge_columns]
     empty = (frame[naming].isna() | frame[naming].eq("")).to_numpy()
@@ -226,6 +239,24 @@ def _warn_of_order(unread: pd.DataFrame) -> None:
                 f'tells which pairs a judge saw in the other order, give swapped="{name}" (true or '
                 "false in every row)."
             )
+
+
+def _warn_of_systems(unread: pd.DataFrame, verdicts: pd.DataFrame) -> None:
+    """Warn if verdicts name one of two systems, which other columns have."""
+    winners, systems = verdicts.map(str), unread.map(str)
+    is_tie = winners.map(lambda text: normal_form(text) in TIES) | verdicts.isna()
+    names = {*winners.to_numpy().ravel()}
+    for first, second in combinations([c for c in systems if not names.isdisjoint(systems[c])], 2):
+        pair = systems[[first, second]]
+        is_named = winners.apply(lambda column, pair=pair: pair.eq(column, axis=0).any(axis=1))
+        if (is_named | is_tie).to_numpy().all():
+            warn(
+                f"Verdicts name the systems of the columns {first!r} and {second!r}, so that "
+                "classes are systems. To compare the outputs of every item (A, B, tie), rename "
+                "these columns model_a and model_b, the item question_id and the verdict winner, "
+                "and leave out item=, judge= and verdict=."
+            )
+            return
 
 
 def _parse(text: pd.Series, missing: Sequence[Any]) -> dict[str, _Verdict]:

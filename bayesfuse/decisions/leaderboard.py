@@ -11,7 +11,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data import arrays
+from bayesfuse.data.judgments import MODELS
 from bayesfuse.data.names import places, unique_names
+from bayesfuse.data.verdicts import SWAPPED
 from bayesfuse.decisions.position_bias import codes_of_shown
 from bayesfuse.errors import (
     ModelError,
@@ -24,6 +26,7 @@ from bayesfuse.errors import (
 from bayesfuse.numerics.davidson import Davidson, draw_parameters
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import item_knowledge
+from bayesfuse.results.contents import constants, observed_rows
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -38,6 +41,7 @@ class _Pairs(NamedTuple):
     second: NDArray[np.int64]
     cluster: NDArray[np.int64]
     systems: NDArray[Any]
+    order: Array  # 1 if all judges saw the first system first, −1 if they saw it second
 
 
 def leaderboard(
@@ -67,16 +71,19 @@ def leaderboard(
     ----------
     result : DataTree with label probabilities; items are pairs of outputs
         From ``bf.fuse``, ``bf.sample``, ``bf.fit`` or ``bf.find_map``. A judge who is asked in both
-        orders is two raters: see :func:`position_bias`.
+        orders is two raters: see :func:`position_bias`. Those with " (swapped)" at the end of their
+        name, as :func:`bayesfuse.io.read_verdicts` has it, saw the second output first.
     pairs : DataFrame
-        A row for every item: its name, and the systems whose outputs are shown first and second.
+        A row for every item: its name, and the systems whose outputs are shown first and second,
+        such as the ``items`` of :func:`bayesfuse.io.read_verdicts`.
     item, first, second : str
-        Names of these columns.
+        Names of these columns, or of the index. Without columns "first" and "second", those are
+        "model_a" and "model_b", or "model_1" and "model_2".
     question : str, optional
         Column of the question that systems answered; without it every pair is one of its own.
     shown : (first, second), optional
-        Classes by which the first and the second system win, needed if there are more than two. All
-        others are ties.
+        Classes by which the first and the second system win; default "A" and "B", or the two
+        classes that there are. All others are ties.
     draws : int, default 1000
     ci_prob, random_seed : probability of the intervals, default that of ArviZ, and seed
 
@@ -86,7 +93,8 @@ def leaderboard(
         Sorted by expected rank. By system: ``strength`` (log-odds, mean zero), ``low``, ``high``,
         ``expected_rank``, ``rank_low``, ``rank_high`` and the number of ``pairs``; by rank its
         ``probability``; by ``other`` the probability that the strength is larger (``better``), the
-        expected share of ``wins``, with ties as halves, and how often the two were ``compared``.
+        share of ``wins`` that the strengths predict, with ties as halves and without advantage of
+        the first, and how often the two were ``compared``.
         Systems of different ``group`` are not connected by pairs; those ``in_cycle`` clearly beat
         each other in turn. Attributes: ``first_advantage`` of the system shown first, in log-odds,
         with ``_low`` and ``_high``. It is NaN if pairs cannot tell it from strengths, as where one
@@ -126,17 +134,19 @@ def leaderboard(
     rng, level = require_seed(random_seed), tails(ci_prob)
     probability = label_probabilities(result).transpose("item", "class")
     compared = _read(pairs, {"item": item, "first": first, "second": second}, question, probability)
+    compared = compared._replace(order=_order_shown(result, len(compared.first)))
     outcome = _outcomes(shown, probability["class"].values)
     likelihood = _by_outcome(probability.values, outcome)
     before = _by_outcome(item_knowledge.stored(result).prior, outcome)
     likelihood = likelihood / np.maximum(before, np.finfo(float).tiny)
     n_systems = len(compared.systems)
-    model = Davidson(compared.first, compared.second, likelihood, n_systems)
+    model = Davidson(compared.first, compared.second, likelihood, n_systems, compared.order)
     drawn = draw_parameters(model, compared.cluster, draws, rng)
     strength = drawn[:, :n_systems] - drawn[:, :n_systems].mean(axis=1, keepdims=True)
     board = _summarise(strength, level)
-    wins, number = _wins(compared, _by_outcome(probability.values, outcome))
-    board["wins"] = ("system", "other"), wins / np.where(number > 0, number, np.nan)
+    won, number = _wins(compared, _by_outcome(probability.values, outcome))
+    tie = drawn[:, -1] if likelihood[:, 2].any() else np.full(draws, -np.inf)
+    board["wins"] = ("system", "other"), _predicted(strength, tie)
     board["compared"] = ("system", "other"), number
     board["pairs"] = "system", number.sum(axis=1)
     ends = np.quantile(drawn[:, n_systems], level)
@@ -145,7 +155,7 @@ def leaderboard(
     attrs = {"first_advantage": advantage}
     attrs |= {"first_advantage_low": float(ends[0]), "first_advantage_high": float(ends[1])}
     board = board.assign_coords(system=names, other=names, rank=np.arange(1, n_systems + 1))
-    group, in_cycle = _structure(wins, number, names)
+    group, in_cycle = _structure(won, number, names)
     board = board.assign(group=("system", group), in_cycle=("system", in_cycle))
     board = board.assign_attrs(attrs)
     order = np.argsort(board["expected_rank"].values, kind="stable")
@@ -156,6 +166,13 @@ def _read(
     pairs: pd.DataFrame, names: dict[str, str], question: str | None, probability: xr.DataArray
 ) -> _Pairs:
     """Return the systems and the question of every item of a result."""
+    if isinstance(pairs, pd.DataFrame):
+        if names["item"] in pairs.index.names and names["item"] not in pairs:
+            pairs = pairs.reset_index()
+        models = next((both for both in MODELS if {*both} <= {*pairs}), None)
+        if models is not None and not {"first", "second"} & {*pairs}:
+            usual = dict(zip(("first", "second"), models, strict=True))
+            names = {key: usual.get(name, name) for key, name in names.items()}
     wanted = [*names.values(), *([] if question is None else [question])]
     columns = dict(zip([*names, "question"], arrays.columns(pairs, wanted, "pairs"), strict=False))
     columns = {key: pd.Series(column).to_numpy() for key, column in columns.items()}
@@ -182,7 +199,19 @@ def _read(
     cluster = np.arange(len(row))
     if question is not None:
         cluster = pd.factorize(columns["question"][row], use_na_sentinel=False)[0]
-    return _Pairs(first, second, cluster.astype(np.int64), systems)
+    return _Pairs(first, second, cluster.astype(np.int64), systems, np.ones(len(row)))
+
+
+def _order_shown(result: xr.DataTree, n_items: int) -> Array:
+    """Return the difference of the shares of judges who saw the first and second output first."""
+    if (rows := observed_rows(result)) is None:
+        return np.ones(n_items)
+    item, rater, _ = rows
+    names = constants(result)["rater"].values
+    is_swapped = np.array([str(name).endswith(SWAPPED) for name in names])[rater]
+    number = np.bincount(item, minlength=n_items)
+    order: Array = 1.0 - 2.0 * np.bincount(item, is_swapped, n_items) / np.maximum(number, 1)
+    return order
 
 
 def _outcomes(shown: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
@@ -230,17 +259,31 @@ def _wins(pairs: _Pairs, probability: Array) -> tuple[Array, NDArray[np.int64]]:
     return won, number
 
 
+def _predicted(strength: Array, tie: Array) -> Array:
+    """Return the share of wins of systems over others, ties as halves, a mean over draws."""
+    half = np.exp(tie)[:, None] / 2
+    shares = np.empty((strength.shape[1],) * 2)
+    for system, row in enumerate(shares):
+        # weights of a win and of a defeat, divided by their geometric mean
+        win = np.exp((strength[:, [system]] - strength) / 2)
+        row[:] = ((win + half) / (win + 1.0 / win + 2.0 * half)).mean(axis=0)
+    return shares
+
+
 def _is_confounded(pairs: _Pairs) -> bool:
     """Return whether strengths could replace the advantage of being first in all pairs, and warn.
 
-    That is so if strengths exist by which the first system of every pair is ahead by the same.
+    That is so if strengths exist by which the first system of every pair is ahead by the same. If
+    all pairs were shown in both orders equally often, there is nothing to replace, and no warning.
     """
-    n_systems, (first, second) = len(pairs.systems), pairs[:2]
+    n_systems, (first, second), order = len(pairs.systems), pairs[:2], pairs.order
+    if not order.any():
+        return True
     both = scipy.sparse.coo_array((np.ones(len(first)), (first, second)), (n_systems, n_systems))
     laplacian = scipy.sparse.csgraph.laplacian((both + both.T).toarray())
-    ahead = np.bincount(first, minlength=n_systems) - np.bincount(second, minlength=n_systems)
-    potential = np.linalg.lstsq(laplacian, ahead.astype(float))[0]
-    if not np.allclose(potential[first] - potential[second], 1.0, atol=1e-6):
+    ahead = np.bincount(first, order, n_systems) - np.bincount(second, order, n_systems)
+    potential = np.linalg.lstsq(laplacian, ahead)[0]
+    if not np.allclose(potential[first] - potential[second], order, atol=1e-6):
         return False
     warn(
         "Some systems must be shown in both orders, because strengths otherwise contain the "
@@ -276,7 +319,7 @@ def _structure(
         in_cycle = part == np.bincount(part).argmax()
         warn(
             "A ranking assumes that a system that beats another also beats those that the other "
-            f"beats; see their `wins`. Got: a cycle among {brief(systems[in_cycle].tolist())}.",
+            f"beats. Got: a cycle among {brief(systems[in_cycle].tolist())}.",
             PoorFitWarning,
         )
     return group, in_cycle

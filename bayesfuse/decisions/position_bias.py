@@ -102,7 +102,13 @@ def position_bias(
 def codes_of_shown(shown: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Return the codes of the classes of the outputs that are shown first and second."""
     if shown is None:
-        shown = classes.tolist()
+        is_usual = {"A", "B"} <= {*classes.tolist()}
+        shown = ["A", "B"] if is_usual else classes.tolist()
+        if len(shown) != 2:
+            raise ModelError(
+                "shown=(…, …) names the classes of the outputs shown first and second, because "
+                f"they are not A and B. Got: none, and the classes {brief(shown)}."
+            )
     code = places(as_array(list(shown)), classes) if np.ndim(shown) == 1 else np.array([])
     if len(code) != 2 or code.min() < 0 or code[0] == code[1]:
         raise ModelError(

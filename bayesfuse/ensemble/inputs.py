@@ -144,8 +144,11 @@ def read(
     repeated: list[str] = []
     if not responses.is_of_votes:  # voters may be as many as votes
         repeated += on_repeats(responses)
-        responses, repeats = collapse_repeats(responses, copies=copies)
-        repeated += in_words(repeats)
+        collapsed, repeats = collapse_repeats(responses, copies=copies)
+        is_copy = np.isin(responses.raters, collapsed.raters, invert=True)
+        n_left_out = int((~is_copy[responses.rater]).sum()) - collapsed.n_responses
+        responses = collapsed
+        repeated += in_words(repeats, n_left_out)
         if len(repeats):
             call = f"bf.checks.collapse_repeats(responses, copies={copies})"
             calls += f"\nresponses, repeats = {call}"

@@ -75,9 +75,9 @@ SENTENCES = {
     "{error:.2f}).",
     "no correction": "With a probability of {none:.2f}, the models are as certain as they should "
     "be.",
-    "correction": "With a probability of {none:.2f}, the models are as certain as they should be; "
-    "otherwise their log-odds are multiplied by {trust:.2f} ({low:.2f}–{high:.2f}; below 1, the "
-    "models are too certain).",
+    "correction": "Known labels multiply the log-odds of the models by {trust:.2f} ({low:.2f}–"
+    "{high:.2f}; below 1, the models are too certain). The probability that these are as certain "
+    "as they should be is {none:.2f}; then nothing is multiplied.",
     "rater weights": "The known labels raise the weight of raters {higher}, and lower that of "
     "raters {lower}.",
     "selected gold": "Known items look chosen, not random: the models are {how} of them than of "
@@ -139,7 +139,7 @@ ADVICE = {  # by kind: a sentence without numbers that change from run to run, a
     ),
     "uncertain items": (
         "Look at the items of the least certain labels: those of the lowest probability in the "
-        "file of labels, and the first of bf.decisions.rank_items(fused).",
+        "file of labels (bf.decisions.rank_items(fused) lists them).",
         "bf.decisions.rank_items(fused)",
     ),
     "confused raters": (

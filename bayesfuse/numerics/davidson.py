@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +26,16 @@ class Davidson:
     System i is shown first, and j second. Outcomes are a win of i, a win of j and a tie, with
     probabilities in proportion to :math:`e^{s_i + d}`, :math:`e^{s_j}` and
     :math:`e^{t + (s_i + s_j) / 2}` (Davidson 1970; Davidson & Beaver 1977), summed out with their
-    ``likelihood`` (pairs, 3). Parameters are strengths s, the advantage d of being first, and t.
+    ``likelihood`` (pairs, 3). Parameters are strengths s, the advantage d of being first, and t. In
+    pairs that were shown in both orders, d is multiplied by ``order``, the difference of the shares
+    of judges who saw i first and second.
     """
 
     first: NDArray[np.int64]
     second: NDArray[np.int64]
     likelihood: Array
     n_systems: int
+    order: Array
 
     @property
     def precision(self) -> Array:
@@ -44,8 +48,8 @@ class Davidson:
         """Return the log weight of every outcome as a linear map of the parameters."""
         n_pairs, order, tie = len(self.first), self.n_systems, self.n_systems + 1
         every = np.arange(n_pairs)
-        entries = [
-            [(self.first, 1.0), (np.full(n_pairs, order), 1.0)],
+        entries: list[list[tuple[NDArray[np.int64], Any]]] = [
+            [(self.first, 1.0), (np.full(n_pairs, order), self.order)],
             [(self.second, 1.0)],
             [(self.first, 0.5), (self.second, 0.5), (np.full(n_pairs, tie), 1.0)],
         ]
@@ -53,7 +57,7 @@ class Davidson:
         return [
             csr_array(
                 (
-                    np.concatenate([np.full(n_pairs, size) for _, size in terms]),
+                    np.concatenate([np.broadcast_to(size, n_pairs) for _, size in terms]),
                     (np.tile(every, len(terms)), np.concatenate([at for at, _ in terms])),
                 ),
                 shape=shape,

@@ -65,7 +65,9 @@ def plot_leaderboard(board: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     ax.set_xlabel("strength (log-odds)")
     ax = axes[1]
     ax.set_facecolor("0.9")
-    image = ax.imshow(board["wins"].values, cmap="RdBu", vmin=0.0, vmax=1.0)
+    image = ax.imshow(
+        board["wins"].where(board["compared"] > 0).values, cmap="RdBu", vmin=0.0, vmax=1.0
+    )
     shared.name_square(ax, names)
     ax.set(xlabel="against", ylabel="system")
     ax.figure.colorbar(image, ax=ax, label="share of wins, ties as halves", fraction=0.046)

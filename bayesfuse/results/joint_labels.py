@@ -21,7 +21,14 @@ from bayesfuse.numerics.batches import resample_stretches
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ChunkedResponseModel, LogParameters, ResponseModel
 from bayesfuse.results import schema
-from bayesfuse.results.contents import evenly_spaced, of_all_draws, require_result, spaced_rows
+from bayesfuse.results.contents import (
+    all_draws,
+    constants,
+    evenly_spaced,
+    of_all_draws,
+    require_result,
+    spaced_rows,
+)
 
 SAMPLES, FEWEST = 400, 50
 """Joint draws that a result keeps, and the number below which none are kept for lack of space."""
@@ -212,6 +219,10 @@ def stored(result: xr.DataTree) -> NDArray[Any]:
     there = GROUP in require_result(result).children
     if not there or _dropped(result):
         got = "other draws" if there else f"groups {sorted(result.children)}"
+        if "multiplicity" in constants(result):
+            got = "counts, whose shares are bf.summary(result, ['prevalence'])"
+            if "population_prevalence" in all_draws(result):
+                got = "counts, whose shares are bf.summary(result, ['population_prevalence'])"
         raise ModelError(
             "bf.fit, bf.average, bf.fuse and bf.sample keep joint draws of the labels, for all "
             "draws of the parameters, but not on a graph, of counts or partitions, or of more than "

@@ -54,6 +54,33 @@ def test_repeats_that_err_independently_are_kept(accuracy):
     assert np.mean(shares) > 0.85
 
 
+@pytest.mark.parametrize("n_repeats", [10, 60])
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_repeats_of_many_raters_are_judged_together(n_repeats, is_copy):
+    """Single responses tell nothing of repeats, and copies of responses are never independent."""
+    rng = np.random.default_rng(0)
+    accuracy, truth = rng.uniform(0.5, 0.9, 20), rng.integers(3, size=160)
+    item, rater = np.repeat(np.arange(160), 5), rng.integers(4, size=(160, 5))
+    rater = (rater + 4 * np.arange(5)).ravel()
+    is_right = rng.random((2, 800)) < accuracy[rater]
+    wrong = (truth[item] + rng.integers(1, 3, (2, 800))) % 3
+    once, anew = np.where(is_right, truth[item], wrong)
+    again = rng.choice(800, n_repeats, replace=False)
+    rows = {"item": np.append(item, item[again]), "rater": np.append(rater, rater[again])}
+    rows["label"] = np.append(once, (once if is_copy else anew)[again])
+    _, repeats = bf.checks.collapse_repeats(bf.Responses.from_long(rows))
+    share = np.average(repeats["independent"], weights=repeats["repeats"])
+    assert share < 0.35 if is_copy else share > 0.5
+
+
+def test_one_repeat_decides_nothing():
+    frame, _ = judged(1, (0.8, 0.8, 0.8), (1, 1, 1))
+    first = frame.iloc[:1]
+    for label in (0, 1):
+        _, repeats = bf.checks.collapse_repeats(pd.concat([frame, first.assign(label=label)]))
+        assert 0.25 < repeats.loc["a", "independent"] < 0.75
+
+
 def test_doubled_responses_and_copied_raters_leave_the_table():
     once = bf.Responses.from_long(judged(2, (0.6, 0.8, 0.7), (1, 1, 1))[0])
     frame = once.to_frame()
@@ -117,7 +144,7 @@ def test_few_repeats_are_counted_and_no_rater_is_judged_by_them():
     with pytest.warns(QuickAnswerWarning):
         fused = bf.fuse(frame, minutes=1e-4, random_seed=1, progressbar=False)
     words = " ".join(fused.overview().split())
-    assert "1 response repeats an earlier one of the same rater to the same item." in words
+    assert "of 1 repeated response is left out, at random by the probability" in words
     assert "are alike in" not in words
 
 

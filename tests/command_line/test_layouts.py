@@ -105,6 +105,11 @@ QUESTIONS = {  # columns, and a part of the question
         {"_task_hash": TASK, "label": ["A", "B"] * 6, "answer": ANSWER, "_annotator_id": RATER},
         r"label= \(did you mean 'label' or 'answer'\?\)",
     ),
+    "attributes of the items and times": (
+        {"Tweet Nr": ITEM, "Worker": RATER, "Mood": LABEL, "Seconds": [n / 4 for n in range(N)],
+         "Lang": ["en"] * 6 + ["de"] * 6},
+        r"'Tweet Nr'\?\) and .*label=? \(did you mean 'Mood'",
+    ),
     "doccano, one user": (
         {"id": range(N), "data": TEXT, "label": LABEL},
         r"give item= \(did you mean 'id'\?\) and rater=",

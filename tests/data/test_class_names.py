@@ -204,6 +204,24 @@ def test_spellings_are_reported_with_counts_and_change_nothing_by_default():
     refused_table(r"spell 'Yes' as the class is", bf.models.DawidSkene, table, gold={0: "YES "})
 
 
+def test_raters_who_share_no_class_are_named():
+    """Two tests that name their results differently are no table of four classes."""
+    rows = [(n, "rapid", "neg" if n % 3 else "pos") for n in range(12)]
+    rows += [(n, "ELISA", "non-reactive" if n % 4 else "reactive") for n in range(12)]
+    frame = pd.DataFrame(rows, columns=["item", "rater", "label"])
+    words = r"\['neg', 'pos'\] of \['rapid'\]"
+    with pytest.warns(UserWarning, match=words):
+        table = bf.Responses.from_long(frame)
+    assert any("share no class" in note for note in bf.checks.identifiability(table).problems)
+    shared = frame.replace({"label": {"reactive": "pos"}})
+    once = pd.concat([shared, pd.DataFrame({"item": [0, 1], "rater": "x", "label": ["u", "v"]})])
+    declared = sorted(frame["label"].unique())
+    for accepted, classes in ((shared, None), (once, None), (frame, declared)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            bf.Responses.from_long(accepted, classes=classes)
+
+
 @pytest.mark.parametrize("separator", ["#", ",", ";", "|", "+", ", "])
 def test_sets_of_labels_in_two_orders_are_named(separator):
     sets = [["x", "y"], ["y", "z"], ["x"], ["y"]] * 5

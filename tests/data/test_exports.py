@@ -243,7 +243,7 @@ def test_judgments_of_a_pair_in_both_orders_are_of_one_item(tmp_path, capsys):
     assert orders == [("gpt-4", "gpt-4 (swapped)")]
     assert items.loc["81 / 1 / a / z", "model_a"] == "a"
     assert sorted(table.to_frame()[["rater", "label"]].to_numpy().tolist()) == [
-        ["gpt-4", "B"], ["gpt-4", "tie"], ["gpt-4 (swapped)", "A"]
+        ["gpt-4", "A"], ["gpt-4", "tie"], ["gpt-4 (swapped)", "B"]
     ]  # fmt: skip
     assert main(["doctor", str(path), "--format", "verdicts"]) == 0
     assert SECRET not in capsys.readouterr().out
@@ -263,7 +263,18 @@ def test_judgments_of_a_pair_in_both_orders_are_of_one_item(tmp_path, capsys):
     pd.testing.assert_frame_equal(bf.io.read_verdicts(arena).responses.to_frame(), votes)
     wide = pairs.drop(columns=["winner", "judge"]).assign(winner_u=winners, winner_v=winners)
     two = bf.io.read_verdicts(wide).responses
-    assert two.raters.tolist() == ["u", "v"] and two.n_responses == 8
+    assert two.raters.tolist() == ["u", "u (swapped)", "v", "v (swapped)"] and two.n_responses == 8
+
+
+def test_pairs_in_one_order_stay_as_shown_beside_pairs_in_both():
+    models = {"model_a": ["z", "a", "z"], "model_b": ["a", "z", "a"]}
+    pairs = pd.DataFrame({"question_id": [1, 1, 2], "winner": "model_a", "judge": "u"} | models)
+    responses, items, orders = bf.io.read_verdicts(pairs)
+    assert items["model_a"].to_dict() == {"1 / a / z": "a", "2 / z / a": "z"}
+    assert sorted(responses.to_frame().to_numpy().tolist()) == [
+        ["1 / a / z", "u", "A"], ["1 / a / z", "u (swapped)", "B"], ["2 / z / a", "u", "A"]
+    ]  # fmt: skip
+    assert orders == [("u", "u (swapped)")]
 
 
 def test_verdicts_of_own_columns_are_those_of_python(tmp_path, capsys):

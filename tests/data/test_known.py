@@ -376,3 +376,25 @@ def test_truth_values_in_files_of_known_labels_are_in_any_case(yes, tmp_path):
     table = bf.Responses.from_matrix([[True, False], [True, True]], items=["a", "b"])
     (tmp_path / "gold.csv").write_text(f"item,label\na,{yes}\nb,\n")
     assert dict(bf.models.DawidSkene(table, gold=tmp_path / "gold.csv").gold) == {"a": True}
+
+
+@pytest.mark.parametrize("columns", [["pair_id", "label"], ["pair_id", "verdict", "checked by"]])
+def test_items_of_known_labels_are_recognised_by_their_names(columns):
+    table = bf.Responses.from_matrix([["A", "B"], ["B", "B"]], items=["p1", "p2"])
+    gold = pd.DataFrame([["p2", "A", "me"]], columns=["pair_id", "verdict", "checked by"])
+    gold.columns = [*columns, "checked by"][:3]
+    model = bf.models.DawidSkene(table, gold=gold)
+    assert bf.label_probabilities(bf.find_map(model)).sel(item="p2").values.tolist() == [1.0, 0.0]
+
+
+def test_shares_of_counts_are_named():
+    counts = pd.DataFrame({"x": [0, 0, 1, 1], "y": [0, 1, 0, 1]})
+    table = bf.Responses.from_counts(counts, [30, 5, 4, 20])
+    place = pd.Series(["north", "south", "south", "north"], index=[*"abcd"])
+    with pytest.raises(ResponsesError, match=r"\.to_numpy\(\) leaves it out"):
+        bf.models.DawidSkene(table, populations=place)
+    model = bf.models.DawidSkene(table, populations=place.to_numpy())
+    result = bf.sample(model, 20, random_seed=1, progressbar=False, quiet=True)
+    with pytest.raises(bf.errors.ModelError, match=r"bf.summary\(result, \['population_prev"):
+        bf.class_shares(result)
+    assert len(bf.summary(result, ["population_prevalence"])) >= 2

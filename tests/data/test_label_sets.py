@@ -140,3 +140,20 @@ def test_an_unknown_argument_is_refused_by_the_name_that_users_call():
     for name in ("from_label_sets", "from_partial_answers", "from_probabilities", "from_scores"):
         with pytest.raises(TypeError, match=rf"^Responses\.{name}\(\)"):
             getattr(bf.Responses, name)(LISTS, colour="red")
+
+
+def test_cells_of_one_word_may_be_no_label():
+    """A skipped task is missing, as in tables of one label, and "none" is pointed out."""
+    cells = {"item": [1, 2, 3], "rater": list("aab"), "label": ["x", "skip", "none, y"]}
+    with pytest.warns(UserWarning, match=r"1 cells \['skip'\] are read as missing"):
+        sets = read(cells, separator=",")
+    assert sets.labels.tolist() == ["none", "x", "y"] and sets.questions.n_responses == 6
+    assert read(cells, separator=",", labels=["x", "y", "none", "skip"]).questions.n_responses == 12
+    with pytest.warns(UserWarning, match=r"1 cells \['none'\] count as a label"):
+        read(cells | {"label": ["x", "y", "none"]})
+
+
+def test_columns_are_suggested():
+    table = {"Ticket": [1, 1, 2, 2], "Coder": [*"abab"], "Tags": ["x,y", "x", "", "y"]}
+    with pytest.raises(bf.errors.ResponsesError, match=r"item= \(did you mean 'Ticket'"):
+        read(table, separator=",")

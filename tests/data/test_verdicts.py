@@ -129,8 +129,8 @@ def test_what_is_refused(tmp_path):
     def refused(match, table=table, **other):
         refused_table(match, bf.io.read_verdicts, table, **HOW | other)
 
-    refused(r"no or several 'item' among", item="item")
-    refused(r"no or several 'say' among", pd.concat([table, table["say"]], axis=1))
+    refused(r"no 'item' among .* \(did you mean 'prompt'\?\)", item="item")
+    refused(r"several 'say' among", pd.concat([table, table["say"]], axis=1))
     refused(r"nothing in row 1, .* of column 'prompt'", table.assign(prompt=["p", None, "p", "p"]))
     refused(r"nothing in row 0, .* of column 'q'", table.assign(q=["", 2, 3, 4]))
     refused(r"other verdicts have no order", table.assign(say="good"), swapped="turned")
@@ -181,3 +181,12 @@ def test_known_labels_name_items_by_the_same_columns(form, tmp_path):
     by_item = bf.label_probabilities(result).to_pandas()
     assert by_item.loc["1 / new", "g"] == by_item.loc["3 / old", "b"] == 1.0
     assert (by_item == 1.0).any(axis=1).sum() == 2
+
+
+def test_winners_by_name_are_pointed_out():
+    rows = [(1, "x", "y", "u", "x"), (1, "x", "y", "v", "tie"), (2, "y", "x", "u", "x")]
+    table = pd.DataFrame(rows, columns=["battle", "left", "right", "judge", "winner"])
+    with pytest.warns(UserWarning, match="systems of the columns 'left' and 'right'"):
+        bf.io.read_verdicts(table, item="battle", verdict="winner")
+    named = table.rename(columns={"battle": "question_id", "left": "model_a", "right": "model_b"})
+    assert bf.io.read_verdicts(named).responses.classes.tolist() == ["A", "B", "tie"]

@@ -179,8 +179,52 @@ def test_refusals(example):
     ):
         with pytest.raises(ValueError, match=words):
             board_of(result, wrong)
-    with pytest.raises(bf.errors.ModelError, match="shown="):
+    with pytest.raises(bf.errors.ModelError, match="two of"):
+        board_of(result, pairs, shown=("A", "C"))
+    assert board_of(result, pairs, shown=None).equals(board_of(result, pairs))
+    named = bf.Responses.from_matrix([["x", "y", "tie"]] * 400)
+    result = bf.find_map(bf.models.DawidSkene(named))
+    with pytest.raises(bf.errors.ModelError, match=r"Got: none, and the classes \['tie', 'x', 'y'"):
         board_of(result, pairs, shown=None)
+
+
+def test_wins_are_those_of_the_strengths():
+    """Labels of uncertain pairs are drawn to one half, and wins are not."""
+    _, pairs, outcome = simulate(5, 1500, 3, ties=False)
+    likelihood = np.where(outcome[:, None] == [0, 1, 2], 0.6, 0.4) * [1.0, 1.0, 0.0]
+    board = board_of(result_of(likelihood), pairs).sortby("system").sortby("other")
+    assert np.allclose(board["wins"] + board["wins"].values.T, 1.0)
+    difference = board["strength"].values[:, None] - board["strength"].values
+    assert np.allclose(board["wins"], 1.0 / (1.0 + np.exp(-difference)), atol=0.02)
+
+
+def verdicts_in_both_orders(names):
+    """Return verdicts of two judges, one of whom often prefers what is shown first."""
+    rng = np.random.default_rng(2)
+    first, second = rng.permuted(np.tile(np.arange(4), (300, 1)), axis=1)[:, :2].T
+    strength = np.array([0.9, 0.3, -0.3, -0.9])
+    first_wins = rng.random(300) < 1 / (1 + np.exp(strength[second] - strength[first]))
+    rows = []
+    for judge, habit in (("x", 0.0), ("y", 0.4)):
+        for one, other, wins in ((first, second, first_wins), (second, first, ~first_wins)):
+            wins = np.where(rng.random(300) < 0.85, wins, ~wins) | (rng.random(300) < habit)
+            table = pd.DataFrame({"model_a": names[one], "model_b": names[other]})
+            table["winner"] = np.where(wins, "model_a", "model_b")
+            rows.append(table.assign(judge=judge, question_id=range(300)))
+    return pd.concat(rows)
+
+
+def test_the_alphabet_of_systems_that_were_shown_in_both_orders_does_not_matter():
+    """What a judge saw first is in the table, and neither order has an advantage of its own."""
+    strengths = []
+    for names in (np.array([*"abcd"]), np.array([*"dcba"])):
+        responses, items, orders = bf.io.read_verdicts(verdicts_in_both_orders(names))
+        assert orders == [("x", "x (swapped)"), ("y", "y (swapped)")]
+        result = bf.fit(bf.models.DawidSkene(responses), draws=50, random_seed=1)
+        board = board_of(result, items, shown=None)
+        assert np.isnan(board.attrs["first_advantage"])
+        strengths.append(board["strength"].sel(system=names).values)
+    assert np.allclose(*strengths, atol=0.12) and (np.diff(strengths[0]) < 0).all()
 
 
 @pytest.mark.slow

@@ -96,6 +96,16 @@ def test_classes_that_may_be_marks_are_pointed_out(mark):
     assert f"The class {mark!r} looks like a mark of missing responses" in found.problems[-1]
 
 
+def test_a_class_that_no_known_label_has_is_stated():
+    """A tie that judges call and people never do has a share of zero, and counts as a class."""
+    matrix = np.tile([["A", "A", "tie"], ["B", "tie", "B"], ["A", "A", "A"]], (10, 1))
+    known = {item: labels[0] for item, labels in enumerate(matrix.tolist())}
+    table = bf.Responses.from_matrix(matrix)
+    problems = bf.checks.identifiability(table, known).problems
+    assert any("No known label is of the class tie" in problem for problem in problems)
+    assert not bf.checks.identifiability(table, known | {0: "tie"}).problems
+
+
 @pytest.mark.parametrize(
     ("table", "gold", "problem"),
     [
