@@ -58,5 +58,5 @@ def test_options_of_other_tables_are_refused(posts, option, message, capsys):
 
 
 def test_a_missing_column_is_asked_for_by_the_names_of_the_file(posts, capsys):
-    words = "by --item. Got: columns ['post', 'annotator', 'tags']"
+    words = "by --item (did you mean 'post'?). Got: columns ['post', 'annotator', 'tags']"
     fails(capsys, main(["fit", "posts.csv", "--label-sets", ";"]), words)

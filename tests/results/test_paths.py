@@ -272,7 +272,7 @@ def test_what_is_too_large_or_of_counts_is_left_out(monkeypatch):
     refused(r"more than 19 items.* Got: groups", bf.draw_labels, result)
     counts = bf.Responses.from_counts({"00": 40, "01": 7, "11": 13})
     result = bf.sample(DawidSkene(counts), 20, tune=20, chains=1, random_seed=1, **QUIET)
-    refused(r"not on a graph, of counts.* Got: groups", bf.draw_labels, result)
+    refused(r"not on a graph, of counts.* Got: counts, whose shares are", bf.draw_labels, result)
 
 
 def test_averages_mix_the_draws_of_their_members(sampled):
