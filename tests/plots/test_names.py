@@ -1,11 +1,10 @@
 """Whatever things are called, and however few there are: a picture, or an error in one line."""
 
+import warnings
 from dataclasses import replace
 from itertools import permutations
 
 import matplotlib as mpl
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
