@@ -92,7 +92,9 @@ def without_missing(
     require_choice("missing", missing, "error", "drop")
     if missing == "error":
         require_one_table(labels, column)
-    cells = pd.Series(labels)
+    # as objects, because pandas' text holds no surrogates, which are refused by name later
+    is_text = isinstance(labels, list) or labels.dtype.kind in "OU"
+    cells = pd.Series(labels, dtype=object if is_text else None)
     marks, skips = left_out(cells, names_of_labels(classes, abstain))
     is_missing = np.asarray(cells.isna() | cells.isin(marks), dtype=bool)
     refuse(
