@@ -62,7 +62,7 @@ def simulate(panel, rng):
 
 def of_votes(first, second, label, cluster):
     """Return drawn strengths of a Bradley-Terry model of certain outcomes, (draws, systems)."""
-    model = Davidson(first, second, np.eye(3)[label], N_SYSTEMS)
+    model = Davidson(first, second, np.eye(3)[label], N_SYSTEMS, np.ones(len(first)))
     drawn = draw_parameters(model, cluster, DRAWS, np.random.default_rng(1))[:, :N_SYSTEMS]
     return drawn - drawn.mean(axis=1, keepdims=True)
 
