@@ -28,7 +28,7 @@ WEIGHT = 1.5  # prior responses of a confusion row, besides one for every class
 
 IDENTIFIED = 3  # raters whose agreement identifies their accuracies
 
-N_SHARES = 50  # values of the probability that two raters share a source
+N_CONCENTRATIONS = 50  # of a grid over which the prior of groups is averaged
 
 __all__ = ["bio_transitions", "diagonal", "mixture", "robust"]
 __dir__ = __all__.copy
@@ -284,10 +284,10 @@ def log_odds_of_groups(groups: Sequence[Sequence[Any]], responses: Responses) ->
     is log-uniform from 1 (two raters share one with probability 1/2) to that of :func:`sharing`.
     """
     n_raters = max(responses.n_raters, 2)
-    concentration = np.geomspace(1.0, sharing(None, responses), N_SHARES)
-    raters_alone = np.arange(n_raters)[:, None]
-    none = (np.log(concentration) - np.log(concentration + raters_alone)).sum(axis=0)
-    odds = np.zeros(N_SHARES)
+    concentration = np.geomspace(1.0, sharing(None, responses), N_CONCENTRATIONS)
+    number_before = np.arange(n_raters)[:, None]
+    none = (np.log(concentration) - np.log(concentration + number_before)).sum(axis=0)
+    odds = np.zeros(N_CONCENTRATIONS)
     for raters in groups:
         odds += math.lgamma(len(raters)) - (len(raters) - 1) * np.log(concentration)
     return float(np.logaddexp.reduce(none + odds) - np.logaddexp.reduce(none))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit, ndtr
@@ -59,9 +59,9 @@ def measure_groups(
     table = part_of(responses, max(MAX_RESPONSES, MIN_PER_RATER * responses.n_raters), rng)
     known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
     search = _Search(table, known or None)
-    groups, best, rivals, contested = search.grow()
-    log_odds = best - float(np.logaddexp.reduce(rivals))
-    if not groups or log_odds < LEAST_ODDS:
+    partition = search.grow()
+    log_odds = partition.evidence - float(np.logaddexp.reduce(partition.rivals))
+    if not partition.groups or log_odds < LEAST_ODDS:
         return None
     # of items that are hard for all raters, groups would be an explanation as well
     of_types = [
@@ -69,9 +69,23 @@ def measure_groups(
         for clean in (False, True)
     ]
     # a correlation that is compared with a few simulated tables does not show more
-    of_types.append(rivals[0] - float(logit(max(independence, LEAST_WEIGHT))))
-    members = {f"source {number + 1}": raters for number, raters in enumerate(groups)}
-    return GroupEvidence(members, log_odds, best - max(of_types), contested)
+    of_types.append(partition.rivals[0] - float(logit(max(independence, LEAST_WEIGHT))))
+    against_types = partition.evidence - max(of_types)
+    members = {f"source {number + 1}": raters for number, raters in enumerate(partition.groups)}
+    return GroupEvidence(members, log_odds, against_types, partition.contested)
+
+
+class _Partition(NamedTuple):
+    """Groups, their log evidence with the prior, and that of models without them.
+
+    The first of the ``rivals`` has independent errors. ``contested`` is the probability that other
+    raters are as much of a group as those of the first one.
+    """
+
+    groups: list[list[Any]]
+    evidence: float
+    rivals: list[float]
+    contested: float
 
 
 @dataclass(frozen=True)
@@ -81,11 +95,8 @@ class _Search:
     table: Responses
     gold: Mapping[Any, Any] | None
 
-    def grow(self) -> tuple[list[list[Any]], float, list[float], float]:
-        """Return groups, their log evidence with the prior, and that of models without them.
-
-        The last number is the probability that other raters are as much of a group as the first.
-        """
+    def grow(self) -> _Partition:
+        """Return the groups of the table, added one by one."""
         groups: list[list[Any]] = []
         best = log_evidence(DawidSkene(self.table, gold=self.gold))
         rivals, least, contested = [best], LEAST_ODDS, 0.0
@@ -105,7 +116,7 @@ class _Search:
             groups, best, least = [*groups, clusters[first]], evidence, 0.0
             rivals.append(rival)
             clusters = [raters for raters in clusters if used.isdisjoint(raters)]
-        return groups, best, rivals, contested
+        return _Partition(groups, best, rivals, contested)
 
     def _compare(
         self, groups: list[list[Any]], raters: list[Any], without: float, least: float
