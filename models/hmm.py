@@ -13,7 +13,7 @@ from bayesfuse.checks.error_correlation import error_correlation, expected_corre
 from bayesfuse.data.known import read_classifier, read_populations
 from bayesfuse.data.names import listed
 from bayesfuse.data.tables import Table
-from bayesfuse.data.tags import mark_spans, spans_begin_with_b
+from bayesfuse.data.tags import mark_spans, numbers_as_tags, spans_begin_with_b
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind
 from bayesfuse.inference.cross_classify import cross_classify
 from bayesfuse.models.item_types import CONCENTRATION, competence_and_guess, competing_pairs
@@ -54,8 +54,8 @@ class HiddenMarkov(LabelModel):
         Dirichlet concentrations, (classes,) and (class, next class). Default 1. Zeros rule out a
         first class or a transition.
     bio : bool, optional
-        Whether classes are tags of spans (O, B-X and I-X, or O, B and I), with the priors of
-        :func:`bayesfuse.priors.bio_transitions`. Default: if the names are such, no prior is
+        Whether classes are tags of spans (O, B-X and I-X, or O, B and I, also as the numbers 0, 1
+        and 2), with the priors of :func:`bayesfuse.priors.bio_transitions`. Default: if the names are such, no prior is
         given, and most spans of the majority vote begin with a B.
     raters : {"types", "sequential", "confusion", "class", "coin", "graded"}, optional
         "types": items have hidden types, as in :class:`bayesfuse.models.ItemTypes`, and the type of
@@ -154,7 +154,8 @@ class HiddenMarkov(LabelModel):
                 "and others."
             )
         if bio:
-            chain_priors = bf.priors.bio_transitions(self.responses.classes.tolist())
+            names = numbers_as_tags(self.responses.classes.tolist())
+            chain_priors = bf.priors.bio_transitions(names)
         has_options = has_priors or bio or pooled or confusion_prior is not None
         has_options |= populations is not None or classifier is not None or covariates is not None
         if raters is None:

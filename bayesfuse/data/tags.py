@@ -47,6 +47,12 @@ def mark_spans(classes: Iterable[Any]) -> bool:
     return bool(inside) and inside <= {tag.kind for tag in tags if tag.begins}
 
 
+def numbers_as_tags(classes: Iterable[Any]) -> list[str]:
+    """Return the names of classes, with O, B and I for the numbers 0, 1 and 2."""
+    names = [str(name) for name in classes]
+    return ["O", "B", "I"] if names == ["0", "1", "2"] else names
+
+
 def spans_begin_with_b(responses: Responses, sequences: Sequences) -> bool:
     """Return whether classes are tags of spans, which begin with a B by the majority vote."""
     if not mark_spans(responses.classes.tolist()):

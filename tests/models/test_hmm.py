@@ -14,6 +14,7 @@ from squares import RATERS, square_of_pixels
 from typed_crowds import random_crowd
 
 import bayesfuse as bf
+from bayesfuse.errors import ModelError
 from bayesfuse.inference.plan import make_plan
 from bayesfuse.models import HiddenMarkov, MarkovRandomField
 from bayesfuse.testing import assert_close, simulate
@@ -34,6 +35,29 @@ def data():
     table = random_crowd(59, 3, 3, seed=3)
     sequences = sequences_of([5, 1, 14, 10, 3, 7, 20])
     return simulate(HiddenMarkov(table, sequences, **ZEROS), 4)[2], sequences
+
+
+def test_numbers_are_tags_where_bio_says_so(data):
+    """The numbers 0, 1 and 2 are O, B and I: as the same table with these names."""
+    responses, sequences = data
+    labels = responses.classes[responses.label]
+    table = {"item": responses.items[responses.item], "rater": responses.raters[responses.rater]}
+    codes = dict(zip(responses.classes, range(3), strict=True))
+    numbers = [codes[label] for label in labels]
+    names = np.array(["O", "B", "I"])[numbers]
+    fits = []
+    for values, classes in ((numbers, [0, 1, 2]), (names, ["O", "B", "I"])):
+        renamed = bf.Responses.from_long(
+            {**table, "label": values}, items=responses.items, classes=classes
+        )
+        model = HiddenMarkov(renamed, sequences, bio=True)
+        fits.append(bf.find_map(model))
+    first, second = (fit["point"].dataset for fit in fits)
+    assert first["transition"].values[0, 2] == 0.0
+    assert np.array_equal(first["transition"].values, second["transition"].values)
+    with pytest.raises(ModelError, match="must be 'O'"):
+        renamed = bf.Responses.from_long({**table, "label": numbers}, classes=[0, 1, 2, 3])
+        HiddenMarkov(renamed, sequences, bio=True)
 
 
 def test_the_mode_of_a_stationary_chain_has_no_slope(data):
