@@ -39,9 +39,6 @@ MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whet
 FEW_RATERS = 0.5
 """Weight of independent errors of up to three raters, who cannot show it."""
 
-ALONG_ERROR = MIN_NEIGHBOURS**-0.5  # of the correlation along spans, at most
-SPAN_THRESHOLD = 0.3  # correlation along spans above which errors of a rater go on
-
 
 @dataclass(frozen=True)
 class Evidence:
@@ -50,7 +47,8 @@ class Evidence:
     A group of raters is one source, as is every rater outside groups. Estimated groups have the
     probability ``grouped``, and ``ungrouped`` is the evidence if there are none (None if they are
     certain or given). ``unmeasured`` is the weight of models of independent errors where the
-    correlation is unknown. ``start`` is the fit of independent errors that it comes from, at whose
+    correlation is unknown. ``along`` is the correlation of a rater's errors on neighbouring items,
+    where classes are tags of spans: the probability that they are dependent. ``start`` is the fit of independent errors that it comes from, at whose
     labels other models may start.
     """
 
@@ -60,6 +58,7 @@ class Evidence:
     grouped: float = 0.0
     ungrouped: Evidence | None = None
     unmeasured: float = 0.0
+    along: float = 0.0
     start: xr.DataTree | None = None
     order_of_types: OrderEvidence = UNKNOWN
     order_of_classes: OrderEvidence = UNKNOWN
@@ -70,12 +69,7 @@ class Evidence:
         """Weight of models of independent errors, the others have the rest."""
         if math.isnan(self.correlation):
             return self.unmeasured
-        return independence(self.correlation, self.error)
-
-    @property
-    def dependent(self) -> bool:
-        """Whether the errors of raters are clearly dependent given the class."""
-        return self.correlation > 0.0 and self.independence < 0.5
+        return independence(self.correlation, self.error) * (1.0 - self.along)
 
 
 def examine(inputs: Inputs) -> Evidence:
@@ -94,10 +88,9 @@ def examine(inputs: Inputs) -> Evidence:
     groups = {} if inputs.has_order else inputs.user_groups
     evidence = measure_dependence(responses, inputs.gold, 0, groups)
     if inputs.sequences is not None:
-        along = correlation_along(responses, inputs.sequences)
-        if along > SPAN_THRESHOLD:
-            evidence = replace(evidence, correlation=along, error=ALONG_ERROR)
-        return evidence if mark_spans(responses.classes.tolist()) else _of_order(inputs, evidence)
+        if mark_spans(responses.classes.tolist()):
+            return replace(evidence, along=correlation_along(responses, inputs.sequences))
+        return _of_order(inputs, evidence)
     if inputs.graph is not None:
         return replace(evidence, neighbours=measure_neighbours(inputs.responses, inputs.graph))
     return evidence if inputs.user_groups is None else replace(evidence, groups={})
@@ -170,10 +163,9 @@ def correlation_along(responses: Responses, sequences: Sequences) -> float:
     """Return the correlation of a rater's errors on neighbouring items in spans of the majority.
 
     It is .69 for named entities and .75 to .95 on simulated abstracts, where raters miss whole
-    spans, and at most .12 on tables simulated with independent errors.
+    spans, and at most .12 on tables simulated with independent errors. It is zero if it is
+    negative, or few responses show it.
     """
-    if not mark_spans(responses.classes.tolist()):
-        return math.nan
     best = responses.votes().argmax(axis=1)[responses.item]
     inside = responses.classes[best] != "O"
     _, before = previous_labels(sequences, responses)
@@ -183,13 +175,14 @@ def correlation_along(responses: Responses, sequences: Sequences) -> float:
     later = np.flatnonzero((before >= 0) & inside)
     later = later[inside[first[before[later]]]]
     if len(later) < MIN_NEIGHBOURS:
-        return math.nan
+        return 0.0
     wrong = responses.label != best
     errors = pd.DataFrame(
         {"now": wrong[later], "earlier": wrong[first[before[later]]]}, dtype=float
     )
     errors -= errors.groupby(responses.rater[later]).transform("mean")
-    return float(errors["now"].corr(errors["earlier"]))
+    correlation = errors["now"].corr(errors["earlier"])
+    return max(float(np.nan_to_num(correlation)), 0.0)  # NaN where a rater's errors do not vary
 
 
 def _one_rater_per_group(responses: Responses, groups: Mapping[Any, list[Any]]) -> Responses:

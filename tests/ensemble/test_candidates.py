@@ -40,6 +40,10 @@ def test_models_by_what_is_given(responses):
     for evidence, number in ((Evidence(0.2, 0.01), 2), (Evidence(-0.02, 0.002), 6)):
         models = chosen(responses=responses, graph=graph, evidence=evidence)
         assert models == ["MarkovRandomField"] * number
+    between = Inputs(responses, graph=graph), Evidence(0.004, 0.002)
+    weights = [side.weight for side in sides(*between)]
+    share = between[1].independence
+    assert weights == pytest.approx([share, 1.0 - share])
     assert chosen(responses=responses, groups=[[0, 1]]) == ["LatentGroup"]
     assert chosen(responses=responses, groups="posterior") == ["LatentGroup", *people]
     assert chosen(responses=responses, ordered=True) == [*people, "DawidSkene"]
@@ -82,6 +86,8 @@ def test_independence_is_smooth_and_needs_evidence():
     assert Evidence(0.02, 0.01).independence == pytest.approx(expected, rel=1e-3)
     errors = [Evidence(0.0, error).independence for error in (0.05, 0.3, 1.0, 5.0)]
     assert np.all(np.diff(errors) < 0) and errors[-1] < 0.01
+    along = [Evidence(-0.05, 0.01, along=along).independence for along in np.linspace(0.0, 1.0, 20)]
+    assert np.all(np.diff(along) < 0) and np.max(-np.diff(along)) < 0.1 and along[-1] == 0.0
     assert Evidence().independence == 0.0 and Evidence(unmeasured=0.5).independence == 0.5
 
 
