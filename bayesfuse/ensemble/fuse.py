@@ -18,11 +18,12 @@ from bayesfuse.ensemble.fused_sets import fuse_sets
 from bayesfuse.ensemble.inputs import read
 from bayesfuse.ensemble.schedule import FITS, Progress, Schedule
 from bayesfuse.ensemble.weights import weigh
-from bayesfuse.errors import require_count, require_flag, require_positive, takes_seed
+from bayesfuse.errors import require_count, require_flag, require_positive
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.threads import Interruption
 
 
-@takes_seed
+@explains_keywords
 def fuse(
     responses: Table | LabelSets,
     *,

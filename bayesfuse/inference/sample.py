@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse import errors
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.inference.completion import Run, complete
 from bayesfuse.inference.mcmc import (
     ChainInitializer,
@@ -32,7 +33,7 @@ RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
 CHAINS = 4
 
 
-@errors.takes_seed
+@explains_keywords
 @interruptible
 def sample(
     model: pm.Model,
