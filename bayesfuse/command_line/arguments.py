@@ -42,13 +42,14 @@ OF_TABLES = ("sequence", "position", "graph")
 """Options that describe the data, valid with and without a model."""
 
 ROBUST = {"robust": False}
+OF_POPULATIONS = {"populations": None}
 
 MODELS: dict[str, dict[str, Any]] = {
-    "dawid-skene": ROBUST | {"raters": "confusion"},
+    "dawid-skene": ROBUST | OF_POPULATIONS | {"raters": "confusion"},
     "hidden-markov": ROBUST | {"raters": None, "sequence": "sequence", "position": "position"},
-    "item-types": {},
+    "item-types": OF_POPULATIONS,
     "labelling-functions": {},
-    "latent-group": ROBUST | {"groups": "moments"},
+    "latent-group": ROBUST | OF_POPULATIONS | {"groups": "moments"},
     "markov-random-field": ROBUST | {"raters": "confusion", "graph": None},
 }
 """Models by name, with their options and defaults."""
@@ -86,6 +87,11 @@ KNOWN = {
     "--ordered": "classes are grades, from the lowest to the highest (of text, as in --classes)",
     "--gold FILE": "known labels: a table with columns item, label, or named as in the responses; "
     "rows without a label are left out",
+}
+
+POPULATIONS = {
+    "--populations COLUMN": "items of different populations, whose class shares differ, such as "
+    "hospitals: a column of the table of items or, without one, of the responses",
 }
 
 FIT = {
@@ -143,8 +149,8 @@ CALL = re.compile(r"(\b[\w.]+\([^()]*\w=[^()]*\))")
 IGNORES = re.compile(r"frame\.drop\(columns=(\['.*?'\])\)")
 MINUTES = re.compile(r"\bminutes=(\d+(?:\.\d+)?(?:e-\d+)?)")
 SAME = (
-    "item rater label swapped items classes positive normalise ordered gold costs by draws "
-    "sequence position graph thin precision sweeps chains"
+    "item rater label swapped items classes positive normalise ordered gold costs by populations "
+    "draws sequence position graph thin precision sweeps chains"
 ).split()
 OPTIONS = {name: f"--{name}" for name in SAME}
 OPTIONS |= {"judge": "--rater", "verdict": "--label", "minutes": "--time", "random_seed": "--seed"}
@@ -286,8 +292,9 @@ def _parser() -> argparse.ArgumentParser:
         _add(command, TABLE | KNOWN)
         command.set_defaults(item="item", rater="rater", label="label")
     _add(fit, FIT)
-    _add(fit.add_argument_group("with --model"), OF_ANY_MODEL)
+    _add(fit.add_argument_group("with --model"), OF_ANY_MODEL | POPULATIONS)
     fit.set_defaults(quiet=False)
+    _add(doctor, POPULATIONS)
     doctor.set_defaults(by=None, label_sets=None, **dict.fromkeys(OF_TABLES))
     demo = commands.add_parser(
         "demo",

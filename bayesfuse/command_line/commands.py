@@ -229,6 +229,8 @@ def _draws_to_add(before: xr.DataTree, more: int | None) -> tuple[int, int]:
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> bf.build.LabelModel:
     settings: dict[str, Any] = {"gold": tables.gold}
+    if tables.populations is not None:
+        settings["populations"] = tables.populations
     for name in ("raters", "groups"):
         if getattr(arguments, name) is not None:
             settings[name] = getattr(arguments, name)
@@ -305,7 +307,7 @@ def _sample(
 def doctor(_: argparse.Namespace, tables: Tables) -> int:
     """Print which questions a table can answer."""
     write_stdout(f"{fill(tables.read, WIDTH)}\n")
-    table = bf.checks.identifiability(tables.responses, tables.gold)
+    table = bf.checks.identifiability(tables.responses, tables.gold, populations=tables.populations)
     write_stdout(str(table))
     n_known = 0 if tables.gold is None else len(tables.gold)
     for line in table_advice(tables.responses, n_known):

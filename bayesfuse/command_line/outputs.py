@@ -34,7 +34,13 @@ REQUESTED = "requested_draws"  # attribute of a result: draws of each chain, als
 N_UNCERTAIN = 10  # number of the least certain items to print
 MAX_ENTRIES = 36  # largest number of entries of a parameter that are printed
 
-PARAMETERS = ("prevalence", "initial", "transition", "coupling")  # of the labels
+PARAMETERS = (
+    "prevalence",
+    "population_prevalence",
+    "initial",
+    "transition",
+    "coupling",
+)  # of the labels
 
 MAX_RHAT, MIN_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
