@@ -143,6 +143,7 @@ OF_ANY_MODEL = {
     "jointly (moments; only with latent-group)",
 }
 
+
 ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)("drop")?(?:True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
 COMMA = re.compile(r'(--\w+ "[^"]*"),(?= --)')
 CALL = re.compile(r"(\b[\w.]+\([^()]*\w=[^()]*\))")
@@ -154,8 +155,27 @@ SAME = (
 ).split()
 OPTIONS = {name: f"--{name}" for name in SAME}
 OPTIONS |= {"judge": "--rater", "verdict": "--label", "minutes": "--time", "random_seed": "--seed"}
+OPTIONS["sequences"] = "--sequence"
 """Options that mean what an argument of Python does. Others have its name alone: ``labels`` and
 ``raters`` of Python are names or label priors, ``--labels`` is a file, ``--raters`` a model's."""
+
+OPTION = r"(--[a-z][a-z-]*)"
+BESIDE = [
+    # "gold=, --gold", "minutes= (--time)", "bf.decisions.next_items, --ask": the option is enough
+    (re.compile(rf"\b[a-z_]+=(?:True)?(?:, (?:or )?){OPTION}"), r"\1"),
+    (re.compile(rf"\b[a-z_]+= \({OPTION}\)"), r"\1"),
+    (re.compile(rf"\bbf\.[\w.]+, {OPTION}"), r"\1"),
+]
+CALLS = {
+    "bf.models.DawidSkene(responses, populations=populations)": "--populations COLUMN, in a fit "
+    "with --model dawid-skene",
+    'bf.models.DawidSkene(responses, raters="coin")': "--model dawid-skene --raters coin",
+    "(fused.raters() lists all)": "(--rater-table FILE.csv has all)",
+    " (bf.decisions.rank_items(fused) lists them)": "",
+}
+"""Calls of advice, with what takes their place in the shell."""
+
+MODEL = re.compile(r"\bbayesfuse\.models\.(\w+)")
 
 
 def in_options(message: str) -> str:
@@ -175,11 +195,21 @@ def in_options(message: str) -> str:
     def ignore(match: re.Match[str]) -> str:
         return f"--ignore {shlex.quote(','.join(ast.literal_eval(match[1])))}"
 
-    parts = CALL.split(IGNORES.sub(ignore, message))
+    for call, words in CALLS.items():
+        message = message.replace(call, words)
+    for pattern, words in BESIDE:
+        message = pattern.sub(words, message)
+    parts = CALL.split(IGNORES.sub(ignore, MODEL.sub(_model, message)))
     # calls are Python; every second part is one
     parts[::2] = [ARGUMENT.sub(option, MINUTES.sub(time, part)) for part in parts[::2]]
     # names of columns in a row, to copy
     return COMMA.sub(r"\1", "".join(parts))
+
+
+def _model(match: re.Match[str]) -> str:
+    """Return the option of a model, or its name in Python if the shell does not have it."""
+    name = re.sub(r"(?<!^)(?=[A-Z])", "-", match[1]).lower()
+    return f"--model {name}" if name in MODELS else match[0]
 
 
 def path(text: str) -> Path:
