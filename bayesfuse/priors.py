@@ -356,15 +356,15 @@ def _is_by_rater(shape: tuple[int, ...], axes: dict[str, int], responses: Respon
     if shape in (of_all, of_each):
         return shape == of_each
     sizes = ", ".join(f"{size} {axis}" for axis, size in axes.items())
-    matrix = (responses.n_classes,) * 2
+    n_raters, n_classes = of_each[0], responses.n_classes
     hint = ""
-    if RIGHT_WRONG in axes and shape[-2:] == matrix:
+    if RIGHT_WRONG in axes and shape[-2:] == (n_classes, n_classes):
         hint = '; confusion matrices, as from bf.priors.diagonal, are for raters="confusion"'
-    elif RIGHT_WRONG not in axes and shape[-1:] == (2,):
+    elif RIGHT_WRONG not in axes and shape in ((2,), (n_classes, 2), (n_raters, 2)):
         hint = '; (right, wrong) alone is for raters="coin" or raters="class"'
     raise ModelError(
-        f"confusion_prior must have shape ({sizes}) for all raters, or ({responses.n_raters} "
-        f"raters, {sizes}) for each{hint}. Got: shape {shape}."
+        f"confusion_prior must have shape ({sizes}) for all raters, or ({n_raters} raters, "
+        f"{sizes}) for each{hint}. Got: shape {shape}."
     )
 
 
