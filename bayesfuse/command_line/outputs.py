@@ -209,7 +209,8 @@ def report(
 
 def n_draws(result: xr.DataTree) -> int:
     """Return the draws of each chain, whether stored or thinned."""
-    return int(result["posterior"].sizes["draw"] * result.attrs.get("thin", 1))
+    made = int(result["posterior"].sizes["draw"] * result.attrs.get("thin", 1))
+    return min(made, int(result.attrs.get(REQUESTED, made)))  # the last may be of fewer
 
 
 def _parameter_table(result: xr.DataTree) -> str:

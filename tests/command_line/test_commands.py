@@ -200,6 +200,12 @@ def test_groups_of_the_table_of_items(folder, capsys):
     assert ["a", "b"] in [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
 
 
+def test_the_report_counts_the_draws_that_were_made(folder, capsys):
+    assert fit("--thin", "3") == 0
+    assert "2 chains of 40 draws (one in 3 stored)" in capsys.readouterr().out
+    assert bf.load("result.nc")["posterior"].sizes["draw"] == 14
+
+
 def test_populations_are_a_column(folder, capsys):
     write_groups(lambda film: "old" if film <= 8 else "new")
     command = [GROUPED, *COLUMNS, "--populations", "year"]
