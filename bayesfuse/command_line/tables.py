@@ -256,7 +256,7 @@ def _read_export(
     rows = responses.to_frame().astype(str).set_axis(columns, axis=1).astype("category")
     rows[columns[0]] = rows[columns[0]].cat.set_categories(responses.items.astype(str))
     by_item = table.items if arguments.format == "verdicts" else None
-    return rows, f"Read by bf.io.{reader}, one row per response.", by_item
+    return rows, f"Read as {arguments.format} (--format), one row per response.", by_item
 
 
 def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:

@@ -39,8 +39,9 @@ def why_wide(fused: xr.DataTree, inputs: Inputs) -> list[Finding]:
         return [Finding("wide by modes", {"model": rhat.idxmax(), "rhat": rhat.max()})]
     if inputs.has_order:
         return [Finding("wide by order")]
-    n_raters = inputs.responses.n_raters
-    return [Finding("wide by few raters" if n_raters <= IDENTIFIED else "wide")]
+    responses = inputs.responses
+    has_few = responses.n_raters <= IDENTIFIED and not responses.is_of_votes
+    return [Finding("wide by few raters" if has_few else "wide")]
 
 
 def _errors_by_model(fused: xr.DataTree, label: np.ndarray, copies: np.ndarray) -> dict[str, float]:
