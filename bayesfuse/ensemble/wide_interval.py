@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from bayesfuse.decisions.ranks import expected_errors, interval_of_errors
 from bayesfuse.ensemble.inputs import Inputs
@@ -31,7 +34,10 @@ def why_wide(fused: xr.DataTree, inputs: Inputs) -> list[Finding]:
         return []
     by_model = _errors_by_model(fused, probability.argmax(axis=1), copies)
     if by_model and max(by_model.values()) - min(by_model.values()) > MIN_SHARE * (high - low):
-        best, worst = min(by_model, key=by_model.__getitem__), max(by_model, key=by_model.get)
+        best, worst = (
+            min(by_model, key=by_model.__getitem__),
+            max(by_model, key=by_model.__getitem__),
+        )
         values = {"best": best, "few": by_model[best], "worst": worst, "many": by_model[worst]}
         return [Finding("wide by models", values)]
     rhat = fused["comparison"]["rhat"].to_series().reindex(list(by_model)).dropna()
@@ -44,7 +50,9 @@ def why_wide(fused: xr.DataTree, inputs: Inputs) -> list[Finding]:
     return [Finding("wide by few raters" if has_few else "wide")]
 
 
-def _errors_by_model(fused: xr.DataTree, label: np.ndarray, copies: np.ndarray) -> dict[str, float]:
+def _errors_by_model(
+    fused: xr.DataTree, label: NDArray[Any], copies: NDArray[Any]
+) -> dict[str, float]:
     """Return the expected number of these labels that are wrong, by every model of some weight."""
     weights = dict(zip(fused.attrs["models"], fused.attrs["weights"], strict=True))
     found = {}
