@@ -166,7 +166,7 @@ BESIDE = [
     (re.compile(rf"\b[a-z_]+= \({OPTION}\)"), r"\1"),
     (re.compile(rf"\bbf\.[\w.]+, {OPTION}"), r"\1"),
 ]
-CALLS = {
+ADVISED = {
     "bf.models.DawidSkene(responses, populations=populations)": "--populations COLUMN, in a fit "
     "with --model dawid-skene",
     'bf.models.DawidSkene(responses, raters="coin")': "--model dawid-skene --raters coin",
@@ -195,7 +195,7 @@ def in_options(message: str) -> str:
     def ignore(match: re.Match[str]) -> str:
         return f"--ignore {shlex.quote(','.join(ast.literal_eval(match[1])))}"
 
-    for call, words in CALLS.items():
+    for call, words in ADVISED.items():
         message = message.replace(call, words)
     for pattern, words in BESIDE:
         message = pattern.sub(words, message)
