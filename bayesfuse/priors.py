@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bayesfuse.data.arrays import quoted, shown
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tags import Tag, read_tags
 from bayesfuse.errors import (
@@ -19,6 +20,7 @@ from bayesfuse.errors import (
     require_positive,
     require_probability,
     require_shape,
+    warn,
 )
 from bayesfuse.parameters.dirichlet import DirichletMixture, stacked
 
@@ -27,6 +29,8 @@ Array = NDArray[np.float64]
 WEIGHT = 1.5  # prior responses of a confusion row, besides one for every class
 
 IDENTIFIED = 3  # raters whose agreement identifies their accuracies
+
+RIGHT_WRONG = "outcomes: right, wrong"  # the axis of an accuracy's prior, in messages
 
 N_CONCENTRATIONS = 50  # of a grid over which the prior of groups is averaged
 
@@ -249,10 +253,8 @@ def confusion(prior: Any, responses: Responses, base: Any = None) -> Array | Dir
     default = usual_rows(responses) if base is None else base
     axes = {"classes": responses.n_classes, "labels": default.shape[1]}
     if isinstance(prior, DirichletMixture):
-        if len(prior.shape) == 2:
-            prior = stacked([prior] * responses.n_raters)
-        require_shape("confusion_prior", prior.shape, raters=responses.n_raters, **axes)
-        return prior
+        by_rater = _is_by_rater(prior.shape, axes, responses)
+        return prior if by_rater else stacked([prior] * responses.n_raters)
     rows = _per_rater(prior, default, axes, responses, zeros)
     mixed = any(isinstance(row, DirichletMixture) for row in rows)
     return stacked(rows) if mixed else np.stack(rows)
@@ -303,13 +305,21 @@ def accuracy(prior: Any, responses: Responses, *, by_class: bool) -> tuple[Array
         )
     row = usual_rows(responses)[0]
     default = np.array([row[0], row.sum() - row[0]])
-    axes = {"outcomes": 2}
+    axes = {RIGHT_WRONG: 2}
     if by_class:
-        axes = {"classes": responses.n_classes, "outcomes": 2}
+        axes = {"classes": responses.n_classes, RIGHT_WRONG: 2}
         default = np.tile(default, (responses.n_classes, 1))
         if not isinstance(prior, Mapping) and np.shape(prior) == (2,):
             prior = np.tile(require_numbers("confusion_prior", prior), (responses.n_classes, 1))
     full = np.stack(_per_rater(prior, default, axes, responses))
+    if by_class and _is_matrix(full[0]) and (full == full[0]).all():
+        right, wrong = full[0, 1]
+        warn(
+            'With raters="class" a row of confusion_prior is (right, wrong) of a class, and this '
+            "one may be a confusion matrix (bf.priors.diagonal), whose rows are (labels,): use it "
+            f'with raters="confusion". Got: {right:g} right and {wrong:g} wrong responses to '
+            f"{quoted(responses.classes[1])}."
+        )
     return full[..., 0], full[..., 1]
 
 
@@ -322,7 +332,10 @@ def _per_rater(
         place = {rater: index for index, rater in enumerate(responses.raters.tolist())}
         for rater, concentration in prior.items():
             if rater not in place:
-                raise ModelError(f"confusion_prior must name raters of the table. Got: {rater!r}.")
+                raise ModelError(
+                    "A mapping as confusion_prior must have raters of the table as its keys, such "
+                    f"as {shown(responses.raters, 3)}. Got: {rater!r}."
+                )
             label, row = f"confusion_prior of rater {rater!r}", concentration
             if isinstance(concentration, DirichletMixture):
                 require_shape(label, concentration.shape, **axes)
@@ -331,11 +344,35 @@ def _per_rater(
             rows[place[rater]] = row
     elif prior is not None:
         concentration = require_numbers("confusion_prior", prior)
-        by_rater = concentration.ndim != len(axes)
-        axes = {"raters": responses.n_raters, **axes} if by_rater else axes
-        checked = _checked("confusion_prior", concentration, axes, zeros=zeros)
+        by_rater = _is_by_rater(concentration.shape, axes, responses)
+        checked = _checked("confusion_prior", concentration, zeros=zeros)
         rows = list(checked) if by_rater else [checked] * len(rows)
     return rows
+
+
+def _is_by_rater(shape: tuple[int, ...], axes: dict[str, int], responses: Responses) -> bool:
+    """Return whether a prior is one for each rater and not one for all, or raise ModelError."""
+    of_all, of_each = tuple(axes.values()), (responses.n_raters, *axes.values())
+    if shape in (of_all, of_each):
+        return shape == of_each
+    sizes = ", ".join(f"{size} {axis}" for axis, size in axes.items())
+    n_raters, n_classes = of_each[0], responses.n_classes
+    hint = ""
+    if RIGHT_WRONG in axes and shape[-2:] == (n_classes, n_classes):
+        hint = '; confusion matrices, as from bf.priors.diagonal, are for raters="confusion"'
+    elif RIGHT_WRONG not in axes and shape in ((2,), (n_classes, 2), (n_raters, 2)):
+        hint = '; (right, wrong) alone is for raters="coin" or raters="class"'
+    raise ModelError(
+        f"confusion_prior must have shape ({sizes}) for all raters, or ({n_raters} raters, "
+        f"{sizes}) for each{hint}. Got: shape {shape}."
+    )
+
+
+def _is_matrix(rows: Array) -> bool:
+    """Return whether two rows have their larger entry on the diagonal, alike in both."""
+    return (
+        rows.shape == (2, 2) and rows[0, 0] > rows[0, 1] and np.array_equal(rows, rows[::-1, ::-1])
+    )
 
 
 def _filled(name: str, prior: Any, axes: dict[str, int], *, zeros: bool = False) -> Array:

@@ -38,8 +38,9 @@ class DawidSkene(LabelModel):
     confusion_prior : array (classes, labels) or (raters, classes, labels), or mapping, optional
         Dirichlet concentration of the rows, for all raters, for each, or by rater name (others keep
         the default, ``bf.priors.diagonal(classes)``), or a mixture, ``bf.priors.robust(classes)``.
-        With "class" or "coin" the last axis is (right, wrong). A last column is for silence, by
-        default nine times the sum of the others.
+        With "coin" it is (right, wrong), the concentrations of the Beta prior of an accuracy, and
+        with "class" (classes, 2), a pair for every class. A last column is for silence, by default
+        nine times the sum of the others.
     raters : {"confusion", "class", "coin", "graded"}, default "confusion"
         A confusion matrix per rater; an accuracy per rater and true class, or per rater, with
         uniform errors; or, for ordered classes, thresholds and a precision.

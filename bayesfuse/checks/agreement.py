@@ -15,6 +15,7 @@ from bayesfuse.data.label_sets import LabelSets
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ModelError, ResponsesError, require_count, require_seed
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.class_shares import ALL
 from bayesfuse.results.contents import observed_labels
@@ -36,6 +37,7 @@ class Agreement(NamedTuple):
         return f"{measures}\n\nPairs of raters: {len(self.pairs):,}, in the table .pairs"
 
 
+@explains_keywords
 def agreement(
     responses: Table | LabelSets | xr.DataTree,
     by: Any = None,

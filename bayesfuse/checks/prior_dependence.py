@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 
 from bayesfuse.checks.advice import Advice
@@ -13,7 +12,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table
 from bayesfuse.errors import ModelError, require_count
 from bayesfuse.inference.sample import sample
-from bayesfuse.labels import Independent
+from bayesfuse.observation.item_priors import independent_labels
 from bayesfuse.observation.model import LabelModel
 from bayesfuse.priors import usual_rows
 from bayesfuse.results.summaries import coverage, interval
@@ -25,6 +24,7 @@ DRAWS = 250
 def prior_dependence(
     responses: Table,
     gold: Any = None,
+    populations: Any = None,
     *,
     draws: int = DRAWS,
     ci_prob: float | None = None,
@@ -38,6 +38,7 @@ def prior_dependence(
     Parameters
     ----------
     responses, gold : as in :func:`bayesfuse.fuse`; labels only, without silence or probabilities
+    populations : population of every item, as in :class:`bayesfuse.models.DawidSkene`
     draws : int, default 250: draws of each of four chains
     ci_prob, random_seed : probability of the intervals, default that of ArviZ, and seed
 
@@ -46,7 +47,8 @@ def prior_dependence(
     Dataset, dims (weight, class) and (weight, rater)
         ``share`` of every class with its interval from ``low`` to ``high``, and the raters'
         balanced ``accuracy``, posterior means. The attribute ``verdict`` is a sentence on the class
-        whose share differs most.
+        whose share differs most. With populations, these are shares of all items, and
+        ``population_share`` (weight, population, class) those of each.
 
     Raises
     ------
@@ -62,7 +64,9 @@ def prior_dependence(
     """
     require_count("draws", draws)
     coverage(ci_prob)  # raises before the fits
-    parts = [_at_weight(weight, responses, gold, draws, ci_prob, random_seed) for weight in WEIGHTS]
+    options: dict[str, Any] = {"gold": gold, "populations": populations, "ci_prob": ci_prob}
+    options |= {"draws": draws, "random_seed": random_seed}
+    parts = [_at_weight(weight, responses, **options) for weight in WEIGHTS]
     table = xr.concat(parts, "weight").assign_coords(weight=list(WEIGHTS))
     share = table["share"]
     name = share["class"].values[np.ptp(share.values, axis=0).argmax()]
@@ -71,21 +75,28 @@ def prior_dependence(
 
 
 def _at_weight(
-    weight: float, responses: Table, gold: Any, draws: int, ci_prob: float | None, seed: Any
+    weight: float,
+    responses: Table,
+    *,
+    gold: Any,
+    populations: Any,
+    draws: int,
+    ci_prob: float | None,
+    random_seed: Any,
 ) -> xr.Dataset:
     """Return shares and accuracies under one weight of the prior."""
     with LabelModel(responses, gold=gold) as model:
         _require_labels_only(model.responses)
-        shares = pm.Dirichlet("prevalence", np.ones(model.responses.n_classes), dims="class")
+        labels = independent_labels(model.responses, None, populations, None, None)
         rows = weight * usual_rows(model.responses)
-        model.observe(labels=Independent(shares), raters=model.rater_channel("confusion", rows))
+        model.observe(labels=labels, raters=model.rater_channel("confusion", rows))
     result = sample(
-        model, draws, random_seed=seed, log_likelihood=False, progressbar=False, quiet=True
+        model, draws, random_seed=random_seed, log_likelihood=False, progressbar=False, quiet=True
     )
     posterior = result["posterior"].dataset
     low, high = interval(posterior["prevalence"], ci_prob)
     right = np.diagonal(posterior["confusion"].values, axis1=-2, axis2=-1).mean(axis=(0, 1, 3))
-    return xr.Dataset(
+    table = xr.Dataset(
         {
             "share": posterior["prevalence"].mean(("chain", "draw")),
             "low": low,
@@ -94,6 +105,9 @@ def _at_weight(
         },
         {"rater": model.responses.raters},
     )
+    if populations is not None:
+        table["population_share"] = posterior["population_prevalence"].mean(("chain", "draw"))
+    return table
 
 
 def _require_labels_only(responses: Responses) -> None:

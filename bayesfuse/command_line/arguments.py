@@ -42,13 +42,14 @@ OF_TABLES = ("sequence", "position", "graph")
 """Options that describe the data, valid with and without a model."""
 
 ROBUST = {"robust": False}
+OF_POPULATIONS = {"populations": None}
 
 MODELS: dict[str, dict[str, Any]] = {
-    "dawid-skene": ROBUST | {"raters": "confusion"},
+    "dawid-skene": ROBUST | OF_POPULATIONS | {"raters": "confusion"},
     "hidden-markov": ROBUST | {"raters": None, "sequence": "sequence", "position": "position"},
-    "item-types": {},
+    "item-types": OF_POPULATIONS,
     "labelling-functions": {},
-    "latent-group": ROBUST | {"groups": "moments"},
+    "latent-group": ROBUST | OF_POPULATIONS | {"groups": "moments"},
     "markov-random-field": ROBUST | {"raters": "confusion", "graph": None},
 }
 """Models by name, with their options and defaults."""
@@ -86,6 +87,11 @@ KNOWN = {
     "--ordered": "classes are grades, from the lowest to the highest (of text, as in --classes)",
     "--gold FILE": "known labels: a table with columns item, label, or named as in the responses; "
     "rows without a label are left out",
+}
+
+POPULATIONS = {
+    "--populations COLUMN": "items of different populations, whose class shares differ, such as "
+    "hospitals: a column of the table of items or, without one, of the responses",
 }
 
 FIT = {
@@ -137,19 +143,39 @@ OF_ANY_MODEL = {
     "jointly (moments; only with latent-group)",
 }
 
+
 ARGUMENT = re.compile(r'\b([a-z_]+)=(?!=)("drop")?(?:True| of bf(?:\.\w+)+)?(?P<value>[\w\["])?')
 COMMA = re.compile(r'(--\w+ "[^"]*"),(?= --)')
 CALL = re.compile(r"(\b[\w.]+\([^()]*\w=[^()]*\))")
 IGNORES = re.compile(r"frame\.drop\(columns=(\['.*?'\])\)")
 MINUTES = re.compile(r"\bminutes=(\d+(?:\.\d+)?(?:e-\d+)?)")
 SAME = (
-    "item rater label swapped items classes positive normalise ordered gold costs by draws "
-    "sequence position graph thin precision sweeps chains"
+    "item rater label swapped items classes positive normalise ordered gold costs by populations "
+    "draws sequence position graph thin precision sweeps chains"
 ).split()
 OPTIONS = {name: f"--{name}" for name in SAME}
 OPTIONS |= {"judge": "--rater", "verdict": "--label", "minutes": "--time", "random_seed": "--seed"}
+OPTIONS["sequences"] = "--sequence"
 """Options that mean what an argument of Python does. Others have its name alone: ``labels`` and
 ``raters`` of Python are names or label priors, ``--labels`` is a file, ``--raters`` a model's."""
+
+OPTION = r"(--[a-z][a-z-]*)"
+BESIDE = [
+    # "gold=, --gold", "minutes= (--time)", "bf.decisions.next_items, --ask": the option is enough
+    (re.compile(rf"\b[a-z_]+=(?:True)?(?:, (?:or )?){OPTION}"), r"\1"),
+    (re.compile(rf"\b[a-z_]+= \({OPTION}\)"), r"\1"),
+    (re.compile(rf"\bbf\.[\w.]+, {OPTION}"), r"\1"),
+]
+ADVISED = {
+    "bf.models.DawidSkene(responses, populations=populations)": "--populations COLUMN, in a fit "
+    "with --model dawid-skene",
+    'bf.models.DawidSkene(responses, raters="coin")': "--model dawid-skene --raters coin",
+    "(fused.raters() lists all)": "(--rater-table FILE.csv has all)",
+    " (bf.decisions.rank_items(fused) lists them)": "",
+}
+"""Calls of advice, with what takes their place in the shell."""
+
+MODEL = re.compile(r"\bbayesfuse\.models\.(\w+)")
 
 
 def in_options(message: str) -> str:
@@ -169,11 +195,21 @@ def in_options(message: str) -> str:
     def ignore(match: re.Match[str]) -> str:
         return f"--ignore {shlex.quote(','.join(ast.literal_eval(match[1])))}"
 
-    parts = CALL.split(IGNORES.sub(ignore, message))
+    for call, words in ADVISED.items():
+        message = message.replace(call, words)
+    for pattern, words in BESIDE:
+        message = pattern.sub(words, message)
+    parts = CALL.split(IGNORES.sub(ignore, MODEL.sub(_model, message)))
     # calls are Python; every second part is one
     parts[::2] = [ARGUMENT.sub(option, MINUTES.sub(time, part)) for part in parts[::2]]
     # names of columns in a row, to copy
     return COMMA.sub(r"\1", "".join(parts))
+
+
+def _model(match: re.Match[str]) -> str:
+    """Return the option of a model, or its name in Python if the shell does not have it."""
+    name = re.sub(r"(?<!^)(?=[A-Z])", "-", match[1]).lower()
+    return f"--model {name}" if name in MODELS else match[0]
 
 
 def path(text: str) -> Path:
@@ -286,8 +322,9 @@ def _parser() -> argparse.ArgumentParser:
         _add(command, TABLE | KNOWN)
         command.set_defaults(item="item", rater="rater", label="label")
     _add(fit, FIT)
-    _add(fit.add_argument_group("with --model"), OF_ANY_MODEL)
+    _add(fit.add_argument_group("with --model"), OF_ANY_MODEL | POPULATIONS)
     fit.set_defaults(quiet=False)
+    _add(doctor, POPULATIONS)
     doctor.set_defaults(by=None, label_sets=None, **dict.fromkeys(OF_TABLES))
     demo = commands.add_parser(
         "demo",

@@ -7,6 +7,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from textwrap import fill
@@ -16,6 +17,7 @@ import pymc as pm
 import xarray as xr
 
 import bayesfuse as bf
+from bayesfuse.checks.advice import Advice
 from bayesfuse.command_line import INTERRUPTED, CommandError
 from bayesfuse.command_line.arguments import in_options, parse
 from bayesfuse.command_line.console import Step, carry_out, write_stderr, write_stdout
@@ -45,6 +47,9 @@ from bayesfuse.results.storage import choose_storage
 
 MAX_BYTES = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 DRAWS = 1000  # draws of each chain of one model
+TEXTS = "headline", "opening", "sources", "limits", "prior", "notes", "known", "checks", "advice"
+"""Attributes of an answer that are sentences, which may name options."""
+
 ANESTHESIA = (
     "Five anaesthetists judged the fitness of 45 patients for an operation, on a scale from 1 to "
     "4; one of them did so three times (Dawid & Skene, 1979). They disagree, and the truth is "
@@ -144,6 +149,7 @@ def _fuse(arguments: argparse.Namespace, tables: Tables) -> bf.Fused:
             **{name: value for name, value in chosen.items() if value is not None},
         )
     names = [tables.columns.get(role, role) for role in KNOWN]
+    fused.attrs |= {name: in_options(fused.attrs[name]) for name in TEXTS if name in fused.attrs}
     fused.attrs |= {
         "headline": f"{tables.read} {fused.headline}",
         "read": tables.read,
@@ -229,6 +235,8 @@ def _draws_to_add(before: xr.DataTree, more: int | None) -> tuple[int, int]:
 
 def _model(arguments: argparse.Namespace, tables: Tables) -> bf.build.LabelModel:
     settings: dict[str, Any] = {"gold": tables.gold}
+    if tables.populations is not None:
+        settings["populations"] = tables.populations
     for name in ("raters", "groups"):
         if getattr(arguments, name) is not None:
             settings[name] = getattr(arguments, name)
@@ -305,12 +313,13 @@ def _sample(
 def doctor(_: argparse.Namespace, tables: Tables) -> int:
     """Print which questions a table can answer."""
     write_stdout(f"{fill(tables.read, WIDTH)}\n")
-    table = bf.checks.identifiability(tables.responses, tables.gold)
-    write_stdout(str(table))
+    table = bf.checks.identifiability(tables.responses, tables.gold, populations=tables.populations)
+    in_words = [Advice(in_options(line), line.kind) for line in table.problems]
+    write_stdout(str(replace(table, problems=in_words)))
     n_known = 0 if tables.gold is None else len(tables.gold)
     for line in table_advice(tables.responses, n_known):
         if line not in table.problems:
-            write_stdout(bullet(line))
+            write_stdout(bullet(in_options(line)))
     return 0
 
 

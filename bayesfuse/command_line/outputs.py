@@ -13,6 +13,7 @@ import pandas as pd
 import xarray as xr
 
 import bayesfuse as bf
+from bayesfuse.command_line.arguments import in_options
 from bayesfuse.command_line.console import write_stderr, write_stdout
 from bayesfuse.command_line.files import STDOUT
 from bayesfuse.command_line.tables import Tables
@@ -34,7 +35,13 @@ REQUESTED = "requested_draws"  # attribute of a result: draws of each chain, als
 N_UNCERTAIN = 10  # number of the least certain items to print
 MAX_ENTRIES = 36  # largest number of entries of a parameter that are printed
 
-PARAMETERS = ("prevalence", "initial", "transition", "coupling")  # of the labels
+PARAMETERS = (
+    "prevalence",
+    "population_prevalence",
+    "initial",
+    "transition",
+    "coupling",
+)  # of the labels
 
 MAX_RHAT, MIN_ESS = 1.01, 400
 """Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), Bayesian Analysis 16, 667–718."""
@@ -180,15 +187,17 @@ def report(
         [] if structure.has_order else bf.checks.identifiability(model.responses, gold).problems
     )
     findings = check_model(result, model, structure, SEED, schedule) if schedule else []
-    checks = [bullet(sentence) for sentence in word(findings)]
+    checks = [bullet(in_options(sentence)) for sentence in word(findings)]
     wrong = (1.0 - probability.max("class").values) @ model.responses.multiplicity
     text += f"\nIf the model is right, {wrong:,.1f} labels are expected to be wrong."
     parts = [
         "\n".join(data),
         text,
-        "\n".join(["Remarks on this table:", *map(bullet, limits)]) if limits else "",
+        "\n".join(["Remarks on this table:", *(bullet(in_options(line)) for line in limits)])
+        if limits
+        else "",
         _parameter_table(result),
-        fill(classes.attrs["verdict"], WIDTH) if classes.attrs["collapsed"] else "",
+        fill(in_options(classes.attrs["verdict"]), WIDTH) if classes.attrs["collapsed"] else "",
         _group_table(result) if hasattr(model, "groups") else "",
         in_columns(best_and_worst(result)),
         _item_table(probability, sequences),
@@ -200,7 +209,8 @@ def report(
 
 def n_draws(result: xr.DataTree) -> int:
     """Return the draws of each chain, whether stored or thinned."""
-    return int(result["posterior"].sizes["draw"] * result.attrs.get("thin", 1))
+    made = int(result["posterior"].sizes["draw"] * result.attrs.get("thin", 1))
+    return min(made, int(result.attrs.get(REQUESTED, made)))  # the last may be of fewer
 
 
 def _parameter_table(result: xr.DataTree) -> str:
@@ -220,10 +230,14 @@ def _group_table(result: xr.DataTree) -> str:
     """Return the groups of raters who share a source, and their informedness."""
     groups = bf.checks.group_summary(result)
     if len(groups) == 0:
-        return (
-            "No raters were found to share a source, so this is the model of Dawid and Skene.\n"
-            f"Groups: {result.attrs['groups']}."
-        )
+        origin = result.attrs["groups"]
+        why = f" ({origin})" if origin.startswith("no groups") else ""
+        words = f"No raters share a source{why}, so this is the model of Dawid and Skene."
+        if origin != "posterior":
+            words += (
+                " Groups are found by moments; --groups posterior infers how probable they are."
+            )
+        return fill(words, WIDTH)
     rows = []
     for row in groups.itertuples():
         names = in_one_line(", ".join(map(in_one_line, row.raters)), WIDTH // 2)

@@ -24,7 +24,7 @@ from bayesfuse.command_line.columns import (
     require_lines,
     require_unique,
 )
-from bayesfuse.command_line.known import read_gold, read_groups
+from bayesfuse.command_line.known import group_columns, read_gold, read_groups
 from bayesfuse.data import tables
 from bayesfuse.data.arrays import quoted, shown
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, assign_roles
@@ -48,8 +48,9 @@ class Tables:
     """The contents of a user's files.
 
     ``places`` are the columns sequence and position, in the order of the items of ``responses``;
-    ``groups`` the group of every item, from ``--by``; ``read`` how the table was read; ``columns``
-    the user's names of the columns ``item``, ``rater``, ``label``, ``sequence`` and ``position``.
+    ``groups`` the group of every item, from ``--by``, and ``populations`` its population; ``read``
+    how the table was read; ``columns`` the user's names of the columns ``item``, ``rater``,
+    ``label``, ``sequence`` and ``position``.
     """
 
     responses: bf.Responses
@@ -60,6 +61,7 @@ class Tables:
     places: pd.DataFrame | None = None
     groups: pd.Series | None = None
     columns: dict[str, str] = field(default_factory=dict)
+    populations: pd.Series | None = None
 
 
 def read_tables(arguments: argparse.Namespace) -> Tables:
@@ -122,14 +124,13 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         ends = pd.DataFrame({end: _renamed(edges[end], names) for end in edges})
         graph = bf.Graph.from_edges(ends, weights, items=items)
     gold = read_gold(arguments, responses) if arguments.gold else None
-    groups = None
-    if arguments.by is not None:
-        groups = read_groups(arguments, responses, columns.get(ITEM), by_item)
+    groups = read_groups(arguments, responses, columns.get(ITEM), by_item)
     if arguments.no_header or columns.get(ITEM) == tables.UNNAMED:
         columns = {}
     if in_sequence:
         columns |= {"sequence": arguments.sequence, "position": arguments.position}
-    return Tables(responses, read, gold, sequences, graph, places, groups, columns)
+    by, populations = groups.get("by"), groups.get("populations")
+    return Tables(responses, read, gold, sequences, graph, places, by, columns, populations)
 
 
 def _read_rows(
@@ -164,9 +165,9 @@ def _read_frame(
     header = frame.columns.tolist()
     has_index = tables.UNNAMED == header[0] and frame[tables.UNNAMED].is_unique
     ignored = arguments.ignore or []
-    group_columns = [] if arguments.by is None or arguments.items else [arguments.by]
-    others = [*ignored, *group_columns, *position_columns, *([tables.UNNAMED] if has_index else [])]
-    require_columns(frame, [*ignored, *group_columns], path, "", header)
+    of_groups = [] if arguments.items else [*group_columns(arguments).values()]
+    others = [*ignored, *of_groups, *position_columns, *([tables.UNNAMED] if has_index else [])]
+    require_columns(frame, [*ignored, *of_groups], path, "", header)
     require_lines(frame, [name for name in requested if name in header], separator, path)
     roles = assign_roles(
         frame,
@@ -255,7 +256,7 @@ def _read_export(
     rows = responses.to_frame().astype(str).set_axis(columns, axis=1).astype("category")
     rows[columns[0]] = rows[columns[0]].cat.set_categories(responses.items.astype(str))
     by_item = table.items if arguments.format == "verdicts" else None
-    return rows, f"Read by bf.io.{reader}, one row per response.", by_item
+    return rows, f"Read as {arguments.format} (--format), one row per response.", by_item
 
 
 def _read_long(arguments: argparse.Namespace, frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:

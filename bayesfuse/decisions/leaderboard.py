@@ -28,6 +28,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import item_knowledge
 from bayesfuse.results.contents import constants, observed_rows
 from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.rater_table import judges_raters
 from bayesfuse.results.summaries import tails
 
 FIRST, SECOND = 0, 1  # columns of outcomes; the last is a tie
@@ -62,7 +63,9 @@ def leaderboard(
     The labels of pairs (A, B, tie) come from the judges with their uncertainty. The strengths of
     the systems have a Bradley–Terry model with ties [1]_ and an advantage of the output that is
     shown first [2]_. Labels are summed out: draws of labels from a posterior that does not know
-    the systems would draw their strengths together. Questions are reweighted in every draw
+    the systems would draw their strengths together. This takes judges to err as often on pairs of
+    any two systems: if they err more where outputs are nearly equal, strengths are too large, in
+    the right order. Questions are reweighted in every draw
     (Bayesian bootstrap), because systems do well or badly on the same questions. Priors of
     strengths, of the advantage and of the log weight of ties are normal, with standard deviations
     1.5, 0.5 and 2.
@@ -92,9 +95,10 @@ def leaderboard(
     Dataset, dims (system, rank, other)
         Sorted by expected rank. By system: ``strength`` (log-odds, mean zero), ``low``, ``high``,
         ``expected_rank``, ``rank_low``, ``rank_high`` and the number of ``pairs``; by rank its
-        ``probability``; by ``other`` the probability that the strength is larger (``better``), the
-        share of ``wins`` that the strengths predict, with ties as halves and without advantage of
-        the first, and how often the two were ``compared``.
+        ``probability``; by ``other`` the probability that the system is better than it, which is
+        that its strength is larger (``better``, as in ``board["better"].sel(system="x",
+        other="y")``), the share of ``wins`` that the strengths predict, with ties as halves and
+        without advantage of the first, and how often the two were ``compared``.
         Systems of different ``group`` are not connected by pairs; those ``in_cycle`` clearly beat
         each other in turn. Attributes: ``first_advantage`` of the system shown first, in log-odds,
         with ``_low`` and ``_high``. It is NaN if pairs cannot tell it from strengths, as where one
@@ -110,7 +114,7 @@ def leaderboard(
     -----
     PoorFitWarning
         Systems are not all connected, or beat each other in a cycle; or no order of a pair tells
-        the advantage of being first from strengths.
+        the advantage of being first from strengths; or labels are vote shares.
 
     References
     ----------
@@ -133,6 +137,13 @@ def leaderboard(
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
     probability = label_probabilities(result).transpose("item", "class")
+    if not judges_raters(result):
+        warn(
+            "Strengths need labels from a model of the judges: vote shares are nearer to one half, "
+            "and strengths that allow for this are too large. Give bf.fuse more minutes=. Got: "
+            "vote shares.",
+            PoorFitWarning,
+        )
     compared = _read(pairs, {"item": item, "first": first, "second": second}, question, probability)
     compared = compared._replace(order=_order_shown(result, len(compared.first)))
     outcome = _outcomes(shown, probability["class"].values)

@@ -25,6 +25,7 @@ from bayesfuse.ensemble.members import GROUPS, INDEPENDENT, ONE_ACCURACY, UNPOOL
 from bayesfuse.ensemble.narrative import Finding, headline, opening, sources, word, word_by_model
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.ensemble.weights import compare
+from bayesfuse.ensemble.wide_interval import why_wide
 from bayesfuse.results import schema
 from bayesfuse.results.abilities import has_joint_draws, stored_abilities
 from bayesfuse.results.difficulty import difficulty, with_labels
@@ -77,7 +78,8 @@ def combine(
         "checks": "\n".join(word_by_model(by_model, kinds)),
         "code": code_of_answer(inputs, fits, evidence, by_model, shares, session.seed, notes),
     }
-    first_line = headline(fused, inputs, evidence)  # before what time may end
+    why = why_wide(fused, inputs)
+    first_line = headline(fused, inputs, evidence, why)  # before what time may end
     doubtful = None
     if fits.complete:
         doubtful = session.schedule.timed(lambda: doubtful_raters(fused, inputs.responses), 1.0)
@@ -91,7 +93,7 @@ def combine(
     fused.attrs |= {
         "interrupted": int(interrupted),
         "headline": first_line,
-        "opening": opening(fused, inputs.n_known, doubtful),
+        "opening": opening(fused, inputs.n_known, doubtful, why),
         "facts": "\n".join([size, *(f"{what}: {text}" for what, text in facts)]),
         "limits": "\n".join([*inputs.limits, *prior, *notes]),
         "prior": "\n".join(prior),

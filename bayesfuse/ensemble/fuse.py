@@ -18,11 +18,12 @@ from bayesfuse.ensemble.fused_sets import fuse_sets
 from bayesfuse.ensemble.inputs import read
 from bayesfuse.ensemble.schedule import FITS, Progress, Schedule
 from bayesfuse.ensemble.weights import weigh
-from bayesfuse.errors import require_count, require_flag, require_positive, takes_seed
+from bayesfuse.errors import require_count, require_flag, require_positive
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.threads import Interruption
 
 
-@takes_seed
+@explains_keywords
 def fuse(
     responses: Table | LabelSets,
     *,
@@ -65,7 +66,8 @@ def fuse(
         :meth:`bayesfuse.Responses.from_long`. Known labels then may be spelt in any way.
     sequences, graph : Sequences, Graph, optional
         Items are in sequence, such as words, or have neighbours, such as pixels. Those without
-        responses are labelled, too.
+        responses are labelled, too. Labels of a DataFrame of responses are in the order of the
+        sequences, those of Responses in their own.
     groups, covariates : optional
         ``groups``: raters that share a source, as in :class:`bayesfuse.models.LatentGroup`;
         ``covariates``: item features, as in :class:`bayesfuse.models.ItemTypes`.

@@ -132,7 +132,10 @@ def read(
             "categorical, or bf.Responses with classes= from the lowest to the highest. Got: "
             f"classes {responses.classes.tolist()}."
         )
-    responses, code_of_items = _with_items_of_structure(responses, structure)
+    # from_long sorts items by name, which is no order of the user's, unless covariates follow it
+    is_sorted = not isinstance(table, Responses) and "from_long(" in calls
+    in_sequence = is_sorted and structure["covariates"] is None
+    responses, code_of_items = _with_items_of_structure(responses, structure, in_sequence)
     calls += code_of_items
     gold = read_gold(gold, responses, columns["item"], columns["label"])
     if gold is not None:
@@ -165,9 +168,13 @@ def read(
 
 
 def _with_items_of_structure(
-    responses: Responses, structure: Mapping[str, Any]
+    responses: Responses, structure: Mapping[str, Any], in_sequence: bool
 ) -> tuple[Responses, str]:
-    """Return the table with items of sequences or a graph that have no responses, and the code."""
+    """Return the table with items of sequences or a graph that have no responses, and the code.
+
+    Items are in the order of the structure if it has more of them, or if they are to be
+    ``in_sequence``.
+    """
     has_more = responses.silent is not None or responses.stated is not None
     if has_more or not responses.is_unweighted:
         return responses, ""
@@ -176,7 +183,8 @@ def _with_items_of_structure(
             continue
         items: Any = (units if name == "sequences" else as_graph(units)).items
         is_new = places(items, responses.items) < 0
-        if not is_new.any() or (places(responses.items, items) < 0).any():
+        moves = in_sequence and name == "sequences" and not np.array_equal(items, responses.items)
+        if not (is_new.any() or moves) or (places(responses.items, items) < 0).any():
             continue
         names: dict[str, Any] = {"raters": responses.raters, "classes": responses.classes}
         names |= {"items": items, "ordered": responses.ordered}

@@ -10,12 +10,14 @@ import xarray as xr
 from bayesfuse.ensemble.fused import Fused
 from bayesfuse.ensemble.fused_sets import FusedSets
 from bayesfuse.errors import ModelError
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.errors.messages import brief
 from bayesfuse.results.label_sets import SETS
 
 LISTS = "models", "weights", "columns"  # attributes that files hold as arrays, or single values
 
 
+@explains_keywords
 def load(path: str | Path) -> xr.DataTree:
     """Load a result that ``result.to_netcdf(path)`` has saved.
 

@@ -66,6 +66,17 @@ SENTENCES = {
     "predict the labels of the others; more minutes= allow a larger part.",
     "mended tags": "Known tags that continue a span that has not begun were read as its beginning "
     "({count:,}): item {tags}.",
+    # of the number of wrong labels
+    "wide by models": "This interval is wide because the models disagree: by “{best}”, {few:,.0f} "
+    "of these labels are wrong, and by “{worst}” {many:,.0f}.",
+    "wide by modes": "This interval is wide because the chains of “{model}” found different "
+    "answers (R-hat of a label {rhat:.2f}); known labels would show which is right.",
+    "wide by order": "This interval is wide because labels beside each other are wrong together.",
+    "wide by few raters": "This interval is wide because up to three raters hardly show how "
+    "accurate each of them is, and if one is worse than it seems, many labels are wrong together. "
+    "Known labels, or further raters, would narrow it.",
+    "wide": "This interval is wide because it is uncertain how accurate raters are, and if they "
+    "are worse than they seem, many labels are wrong together. Known labels would narrow it.",
     # of known labels
     "right on gold": "Of the known labels of items with responses ({known:,}), the models have "
     "{right:,} right without using them.",
@@ -180,8 +191,8 @@ def word_by_model(by_model: Mapping[str, list[Finding]], kinds: Iterable[str]) -
     return [f"{'; '.join(names)}: {sentence}" for sentence, names in models.items()]
 
 
-def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence) -> str:
-    """Return how many labels are sure and how many are expected to be wrong."""
+def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence, why: list[Finding]) -> str:
+    """Return how many labels are sure, how many are expected to be wrong, and ``why`` roughly."""
     top = label_probabilities(fused).values.max(axis=1)
     copies, known = inputs.responses.multiplicity, inputs.is_known
     n_sure, n_known = int(copies[(top >= SURE) & ~known].sum()), inputs.n_known
@@ -199,14 +210,19 @@ def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence) -> str:
         silent_errors = _number(float((1.0 - top[silent]) @ copies[silent]))
         sentence += f", {silent_errors} of them among {items} without responses"
     sentence += f"{_known(n_known)}."
-    parts = [inputs.read, sentence]
+    parts = [inputs.read, sentence, *word(why)]
     if evidence.grouped >= MENTIONED:
         parts.append(sources(evidence, n_known))
     return " ".join(filter(None, parts))
 
 
-def opening(fused: xr.DataTree, n_known: int, doubtful: DoubtfulRaters | None) -> str:
-    """Return the result in a sentence: how many labels, and which raters, are expected wrong."""
+def opening(
+    fused: xr.DataTree, n_known: int, doubtful: DoubtfulRaters | None, why: list[Finding]
+) -> str:
+    """Return the result in a sentence: how many labels, and which raters, are expected wrong.
+
+    The next one says ``why`` that number is uncertain.
+    """
     errors = expected_errors(fused, random_seed=0)
     wrong, low, high, total = (float(errors[name]) for name in ("expected", "low", "high", "items"))
     sentence = (
@@ -219,7 +235,7 @@ def opening(fused: xr.DataTree, n_known: int, doubtful: DoubtfulRaters | None) -
         n_worse = len(doubtful.worse)
         count = f"{n_worse:,} raters are" if n_worse > 1 else "1 rater is"
         sentence += f"; {count if n_worse else 'no rater is clearly'} worse than guessing"
-    return f"{sentence}."
+    return " ".join([f"{sentence}.", *word(why)])
 
 
 def sources(evidence: Evidence, n_known: int) -> str:

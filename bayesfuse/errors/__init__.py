@@ -7,8 +7,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NoReturn
@@ -101,7 +100,6 @@ class InapplicableError(ModelError):
     """
 
 
-OTHER_SEEDS = {"seed", "random_state", "rng"}  # names of ``random_seed`` in other packages
 MAX_SHOWN = 8  # numbers that a message shows
 
 MADE_BY = {
@@ -180,21 +178,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         *(f"{folder}{os.sep}" for folder in folders),
     )
     warnings.warn(discreet(message), category, skip_file_prefixes=skipped)
-
-
-def takes_seed[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function raise ModelError if its random_seed= is given by another name."""
-
-    @wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name in OTHER_SEEDS.intersection(kwargs):
-            raise ModelError(
-                "The seed of random numbers is random_seed=, as in PyMC. Got: "
-                f"{name}={brief(kwargs[name])}."
-            )
-        return function(*args, **kwargs)
-
-    return checked
 
 
 def require_flag(name: str, value: object) -> None:

@@ -9,6 +9,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse.errors import ModelError, require_count, require_number
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.inference import em
 from bayesfuse.inference.gradients import Gradients, initialize
 from bayesfuse.inference.plan import Plan, make_plan, require_mode
@@ -23,6 +24,7 @@ from bayesfuse.results.error_runs import warn_of_repeated_errors
 from bayesfuse.results.label_summary import LabelSummary
 
 
+@explains_keywords
 @on_cores
 def find_map(
     model: pm.Model,

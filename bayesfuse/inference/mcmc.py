@@ -334,10 +334,6 @@ def require_settings(settings: Mapping[str, Any], is_fully_conjugate: bool) -> N
         known = {*inspect.signature(pm.sample).parameters, "nuts", "target_accept"}
         rule = "settings of NUTS, which draws the other variables, belong in nuts={…}"
     if unknown := set(settings) - known:
-        if "minutes" in unknown:
-            rule = (
-                "only bf.fuse and the command line take a time limit; Ctrl-C keeps the draws made"
-            )
         raise ModelError(
             f"bf.sample takes its own arguments and those of pm.sample; {rule}. Got: "
             f"{sorted(unknown)}."

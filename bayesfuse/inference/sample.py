@@ -11,6 +11,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesfuse import errors
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.inference.completion import Run, complete
 from bayesfuse.inference.mcmc import (
     ChainInitializer,
@@ -32,7 +33,7 @@ RESERVED = {"initvals", "return_inferencedata", "step", "trace", "var_names"}
 CHAINS = 4
 
 
-@errors.takes_seed
+@explains_keywords
 @interruptible
 def sample(
     model: pm.Model,
@@ -60,8 +61,8 @@ def sample(
     model : pymc.Model
         One of ``bayesfuse.models``, or any model that calls ``bf.build.observe``.
     draws, tune, chains : int
-        Draws of a chain that are kept, and tuning draws, which are dropped (default 200 for Gibbs,
-        PyMC's choice for NUTS); number of chains (default 4).
+        Draws of a chain, all of which are kept unless ``thin`` is above 1, and tuning draws, which
+        are dropped (default 200 for Gibbs, PyMC's choice for NUTS); number of chains (default 4).
     cores : int, optional
         Most cores, by default all that the process may use. Gibbs chains, and blocks of a large
         table, run on threads, and draws do not depend on their number. NUTS runs processes.
@@ -73,7 +74,8 @@ def sample(
         Gibbs sweeps per draw. Default: up to ten, as many as take little time.
     precision, thin : optional
         Precision ("double" or "single") of the stored posterior and log likelihood, and how many
-        draws: every ``thin``-th. By default both are reduced for more than 500 MB.
+        draws: every ``thin``-th. By default both are reduced if the draws asked for take more than
+        500 MB, also if the run then ends early.
     start : {"moments", "majority", "prior"}, DataTree, or mapping of variables to values
         Where chains begin: at spectral moments or majority vote, whichever EM takes higher, at
         majority vote, at the prior's mean, at the label probabilities of a result of the same

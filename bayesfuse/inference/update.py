@@ -18,6 +18,7 @@ from bayesfuse.data.names import listed, places, unique_names
 from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_table
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.inference import cavi
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
@@ -35,7 +36,7 @@ from bayesfuse.results.natural import DirichletPosterior
 DERIVED = "confusion", "sensitivity", "specificity", "prevalence"  # follow from parameters
 
 
-@errors.takes_seed
+@explains_keywords
 @interruptible
 def update(
     result: xr.DataTree,

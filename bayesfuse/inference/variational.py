@@ -13,6 +13,7 @@ from scipy.special import betaln
 
 from bayesfuse import errors
 from bayesfuse.data.responses import Responses, iterate_batches
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.inference import cavi, collapsed, gibbs
 from bayesfuse.inference.gaussian import fit_advi, fit_pathfinder
 from bayesfuse.inference.gradients import initialize
@@ -40,7 +41,7 @@ BOUNDED = 100  # iterations that bound the log evidence
 WIDENING = 1.1  # growth of standard deviations by Gibbs sweeps above which a fit is too narrow
 
 
-@errors.takes_seed
+@explains_keywords
 @on_cores
 def fit(
     model: pm.Model,

@@ -18,6 +18,7 @@ from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.partitions import Partitions
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_kind, require_name
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.observation import ResponseModel, rater_rows
 from bayesfuse.observation.evaluate import common_mean
@@ -168,7 +169,12 @@ class LabelModel(pm.Model):
         super().__init_subclass__(**options)
         # PyMC makes models by a metaclass, whose (*args, **kwargs) help would show
         signature = inspect.signature(cls.__init__)
-        cls.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+        parameters = list(signature.parameters.values())[1:]
+        cls.__signature__ = signature.replace(parameters=parameters)
+        # what a class of its own hands on by **kwargs is for the class that it is handed to
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        if "__init__" in vars(cls) and not takes_any:
+            cls.__init__ = explains_keywords(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, responses: Table | Partitions, *, gold: Any = None, name: str = "") -> None:
         how = ""

@@ -142,7 +142,8 @@ def pooled_raters(
         )
         return Confusion(rows_of_raters[0]), rows_of_raters[1]
     classes = {"classes": n_classes} if by_class else {}
-    _require_one(prior, classes | {"outcomes": 2}, {"outcomes": 2})
+    outcomes = {priors.RIGHT_WRONG: 2}
+    _require_one(prior, classes | outcomes, outcomes)
     accuracy = [
         rows_of_prior[0] for rows_of_prior in priors.accuracy(prior, responses, by_class=by_class)
     ]

@@ -13,6 +13,7 @@ import xarray as xr
 
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_choice, require_mapping, require_weights
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.observation.model import observed
 from bayesfuse.results import joint_labels, schema
 from bayesfuse.results.build import build
@@ -85,6 +86,7 @@ def common_units(
     return in_target
 
 
+@explains_keywords
 def average(
     results: Mapping[str, xr.DataTree],
     weights: str | Mapping[str, float] = "stacking",

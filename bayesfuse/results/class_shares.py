@@ -15,6 +15,7 @@ from bayesfuse.data.arrays import as_array, refuse
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.names import places
 from bayesfuse.errors import ModelError, require_choice, require_flag, require_names, require_seed
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.results import item_knowledge, joint_labels
@@ -50,6 +51,7 @@ class ClassShares(NamedTuple):
         return f"{text}\n\n{contrasts[PRINTED].to_string(index=False)}"
 
 
+@explains_keywords
 @interruptible
 def class_shares(
     result: xr.DataTree,

@@ -21,8 +21,8 @@ from bayesfuse.errors import (
     require_count,
     require_kind,
     require_seed,
-    takes_seed,
 )
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.results import joint_labels
@@ -30,6 +30,7 @@ from bayesfuse.results.compatibility import central, evenly_spaced_rows, observa
 from bayesfuse.results.contents import evenly_spaced, responses_of, sequences_of, stored_label_draws
 
 
+@explains_keywords
 def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     """Return the jointly most probable labels, at the posterior mean of the parameters.
 
@@ -78,7 +79,7 @@ def decode(result: xr.DataTree, model: pm.Model | None = None) -> xr.DataArray:
     return xr.DataArray(names, {"item": responses.items}, ("item",), name="label", attrs=how)
 
 
-@takes_seed
+@explains_keywords
 @interruptible
 def draw_labels(
     result: xr.DataTree, model: pm.Model | None = None, draws: int = 200, *, random_seed: Any = None
@@ -154,6 +155,7 @@ def _draws(labels: NDArray[Any], items: NDArray[Any], classes: NDArray[Any]) -> 
     )
 
 
+@explains_keywords
 def spans(
     labels: xr.DataArray | xr.DataTree,
     sequences: Sequences | None = None,

@@ -20,6 +20,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import ITEM, LABEL, RATER, Table, read_table
 from bayesfuse.errors import ImpossibleDataError, ModelError, NewRatersWarning, require_count, warn
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.observation import ChunkedResponseModel, ResponseModel
@@ -45,6 +46,7 @@ MAX_VALUES = 4 * 10**6  # label probabilities by draw, item and class that are k
 BATCH = 100_000  # items at a time, of those whose probabilities are summed up over draws
 
 
+@explains_keywords
 def label_probabilities(
     result: xr.DataTree | xr.DataArray | pd.DataFrame, model: pm.Model | None = None
 ) -> xr.DataArray:
@@ -107,6 +109,7 @@ def label_posterior(result: xr.DataTree, model: pm.Model | None = None) -> xr.Da
     )
 
 
+@explains_keywords
 def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     """Return the shares of the votes for every class as label probabilities.
 
@@ -149,6 +152,7 @@ def vote_shares(responses: Table, gold: Any = None) -> xr.DataTree:
     return build(None, None, LabelSummary(None, labels), {schema.CONSTANT_DATA: data})
 
 
+@explains_keywords
 @interruptible
 def predict(
     result: xr.DataTree,

@@ -18,6 +18,7 @@ from bayesfuse.data.tables import Table, read_table
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.data.vote_counts import VOTERS
 from bayesfuse.errors import ModelError, require_choice
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.results.abilities import (
     abilities,
     abilities_of_items,
@@ -44,6 +45,7 @@ from bayesfuse.results.summaries import interval, responses_per_rater, with_posi
 VOTES = "vote shares"  # name of the vote shares among the models of an answer
 
 
+@explains_keywords
 def rater_table(
     result: xr.DataTree | Table | LabelSets,
     by: Any = None,

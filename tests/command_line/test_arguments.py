@@ -145,6 +145,18 @@ def test_surroundings_without_anything(folder, capfd, monkeypatch):
         ("See classes= of bf.Responses, random_seed=1.", "See --classes, --seed 1."),
         ('Give item="a", rater="b".', 'Give --item "a" --rater "b".'),
         ("See frame.drop(columns=['a b', 'c']) of pandas.", "See --ignore 'a b,c' of pandas."),
+        ("Order (sequences=, or --sequence and --position).", "Order (--sequence and --position)."),
+        ("Label 5 (bf.decisions.next_items, --ask): gold=, --gold.", "Label 5 (--ask): --gold."),
+        (
+            "Allow more minutes= (--time) or ordered=True, --ordered.",
+            "Allow more --time or --ordered.",
+        ),
+        ("so try bayesfuse.models.ItemTypes.", "so try --model item-types."),
+        ("Use bayesfuse.models.LabelProfiles.", None),
+        (
+            "Some are odd (fused.raters() lists all).",
+            "Some are odd (--rater-table FILE.csv has all).",
+        ),
     ],
 )
 def test_only_arguments_that_options_stand_for_are_named_as_options(message, words):

@@ -16,6 +16,7 @@ from shell import COLUMNS, SETTINGS, SHORT, fails, films, fit, tables, write_fil
 import bayesfuse as bf
 from bayesfuse import models
 from bayesfuse.__main__ import main
+from bayesfuse.command_line.arguments import in_options
 from bayesfuse.ensemble import schedule
 
 
@@ -199,6 +200,31 @@ def test_groups_of_the_table_of_items(folder, capsys):
     assert ["a", "b"] in [line.split()[:2] for line in capsys.readouterr().out.splitlines()]
 
 
+def test_the_report_counts_the_draws_that_were_made(folder, capsys):
+    assert fit("--thin", "3") == 0
+    assert "2 chains of 40 draws (one in 3 stored)" in capsys.readouterr().out
+    assert bf.load("result.nc")["posterior"].sizes["draw"] == 14
+
+
+def test_populations_are_a_column(folder, capsys):
+    write_groups(lambda film: "old" if film <= 8 else "new")
+    command = [GROUPED, *COLUMNS, "--populations", "year"]
+    assert main(["doctor", *command]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "populations 2 " in printed and not re.search(r"bf\.|\w=", printed)
+    assert fit("--populations", "year", table=GROUPED) == 0
+    assert "population_prevalence[new, good]" in capsys.readouterr().out
+    fails(capsys, main(["fit", *command]), "--populations belongs to --model dawid-skene or")
+
+
+def test_advice_has_the_words_of_the_shell(folder, capsys):
+    Path("two.csv").write_text("item,rater,label\n1,a,x\n1,b,y\n2,a,y\n2,b,y\n3,a,x\n")
+    assert main(["doctor", "two.csv"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "known labels (--gold)" in printed and "--populations COLUMN" in printed
+    assert not re.search(r"bf\.|\w=", printed)
+
+
 def test_bad_groups(folder, capsys, no_sampling, monkeypatch):
     fails(capsys, fit("--by", "year"), "films.csv has no column 'year'")
     write_groups(lambda film: None if film == 3 else "x")
@@ -246,7 +272,9 @@ def test_a_table_alone_gives_text_and_labels(folder, fused, asked, capsys):
     read = "Read as a long table, one row per response (columns film, critic and verdict). "
     assert fused.headline in " ".join(said.removeprefix(read).split())
     assert said.startswith(read)
-    assert fused.overview().partition("\n\n")[2] in said
+    overview = " ".join(fused.overview().partition("\n\n")[2].split())
+    assert in_options(overview) in " ".join(said.split())
+    assert not re.search(r"gold=|minutes=|next_items|fused\.raters", said)
     assert "Written: films-labels.csv (labels)" in said
     written, probability = pd.read_csv("films-labels.csv"), bf.label_probabilities(fused)
     names = "film verdict probability difficulty probability_bad probability_good"

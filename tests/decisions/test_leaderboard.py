@@ -106,6 +106,24 @@ def test_strong_systems_lead(example):
     assert np.allclose(wins + wins.T, 1.0) and not board["in_cycle"].any()
 
 
+def test_more_judges_are_no_more_pairs():
+    """Strengths and their intervals are those of the pairs, however many judges agree on them."""
+    _, pairs, outcome = simulate(2)
+    few, many = (board_of(judged(outcome, [0.95] * n), pairs, draws=1500) for n in (3, 9))
+    many = many.sel(system=few["system"].values)
+    assert np.allclose(few["strength"], many["strength"], atol=0.12)
+    widths = [float((board["high"] - board["low"]).mean()) for board in (few, many)]
+    assert widths[0] == pytest.approx(widths[1], rel=0.12)
+
+
+def test_vote_shares_are_no_labels_of_a_model(example):
+    _, pairs, result = example
+    votes = result.copy()
+    votes.attrs["models"] = ["vote shares"]
+    with pytest.warns(bf.errors.PoorFitWarning, match="Got: vote shares"):
+        board_of(votes, pairs)
+
+
 def test_names_and_the_order_of_rows_do_not_matter(example):
     _, pairs, result = example
     board = board_of(result, pairs)

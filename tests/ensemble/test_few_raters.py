@@ -65,6 +65,30 @@ def test_shares_depend_on_the_prior_of_two_raters_more_than_of_many():
 
 
 @pytest.mark.slow
+def test_a_wide_interval_of_wrong_labels_has_its_reason():
+    """One rater copies the truth and the other guesses, and nothing shows which."""
+    labels = np.stack([np.arange(150) % 2, np.random.default_rng(1).integers(2, size=150)], axis=1)
+    options = {"draws": 100, "checks": False, "random_seed": 1, "progressbar": False}
+    fused = bf.fuse(bf.Responses.from_matrix(labels), **options)
+    for text in (fused.headline, fused.attrs["opening"]):
+        assert "This interval is wide because up to three raters hardly show" in text
+    good = bf.datasets.simulate_dawid_skene(150, 6, 2, random_seed=1).responses
+    assert "interval is wide" not in bf.fuse(good, **options).headline
+
+
+def test_populations_identify_the_shares_of_two_raters():
+    """Hui and Walter (1980): their maximum likelihood is .027 and .717 positive."""
+    table, people = bf.datasets.tuberculosis()
+    options = {"draws": 150, "random_seed": 1}
+    alone = bf.checks.prior_dependence(table, **options)
+    found = bf.checks.prior_dependence(table, populations=people, **options)
+    positive = found["population_share"].sel({"class": "+"})
+    assert np.allclose(positive, [0.027, 0.717], atol=0.02) and "population_share" not in alone
+    width, by_population = (float((made["high"] - made["low"]).max()) for made in (alone, found))
+    assert by_population < width
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("n_raters", [1, 2, 3])
 def test_intervals_of_few_raters_hold_their_accuracies(n_raters):
     made = [simulated(n_raters, 100 + seed) for seed in range(12)]

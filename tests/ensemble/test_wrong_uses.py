@@ -68,6 +68,10 @@ def test_items_of_sequences_and_graphs_need_no_responses():
     space = {"frame": LONG, "sequences": sequences}
     exec(code[: code.index("results = ")], space)
     assert space["responses"].items.tolist() == [*"xybza"]
+    order = bf.Sequences.from_lengths([2], items=list("ba"))
+    assert at_once(LONG, sequences=order).labels()["item"].tolist() == [*"ba"]  # as in the shell
+    table = bf.Responses.from_long(LONG)  # whose order is the user's
+    assert at_once(table, sequences=order).labels()["item"].tolist() == [*"ab"]
     with pytest.raises(ResponsesError, match="declare those without responses"):
         bf.fuse(LONG.replace("a", "A"), sequences=sequences)
 

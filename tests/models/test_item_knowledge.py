@@ -205,7 +205,7 @@ REFUSED = [
     ("pooled", {"confusion_prior": np.ones((6, 3, 3))}, r"no axis of raters. Got: shape \(6, 3, 3"),
     ("pooled", {"confusion_prior": np.ones((3, 2))}, r"must have shape \(3 classes, 3 labels\)"),
     ("pooled", {"confusion_prior": np.ones((6, 2)), "raters": "coin"}, "no axis of raters"),
-    ("pooled", {"confusion_prior": [1, 2, 3], "raters": "coin"}, r"have shape \(2 outcomes\)"),
+    ("pooled", {"confusion_prior": [1, 2, 3], "raters": "coin"}, r"have shape \(2 outcomes: r"),
     ("graded", {"confusion_prior": bf.priors.diagonal(3)}, "confusion_prior is for free rows"),
     ("graded", {"raters": "ordered"}, r"must be 'confusion', .*'graded'\. Got: "),
     (
@@ -218,7 +218,18 @@ REFUSED = [
     ("crowd", {"prevalence_prior": ONES}, "3 classes"),
     ("crowd", {"prevalence_prior": [1, 1]}, r"shape \(2,\)"),
     ("crowd", {"confusion_prior": np.ones((2, 2))}, r"shape \(2, 2\)"),
-    ("crowd", {"confusion_prior": {"nobody": ONES}}, "'nobody'"),
+    ("crowd", {"confusion_prior": {"nobody": ONES}}, r"its keys, such as \[0, 1, .*'nobody'"),
+    (
+        "crowd",
+        {"confusion_prior": [8, 2]},
+        r"for all raters, or .* for each; \(right, wrong\) alone",
+    ),
+    (
+        "crowd",
+        {"confusion_prior": bf.priors.diagonal(3), "raters": "coin"},
+        r"shape \(2 outcomes: right, wrong\) for all.*diagonal, are for raters=\"confusion\"",
+    ),
+    ("crowd", {"confusion_prior": bf.priors.robust(2)}, r"for each\. Got: shape \(2, 2\)"),
     *(("crowd", {"confusion_prior": {1: prior}}, "rater 1") for prior in ([1, 2], "flat")),
     ("crowd", {"covariates": TWELVE.iloc[1:]}, "missing"),
     (
@@ -271,3 +282,11 @@ def test_tables_without_order_are_refused():
         HiddenMarkov(table, bf.Sequences.from_lengths([2], items=["00", "01"]), raters="confusion")
     words = bf.Responses.from_matrix([["a", "b"], ["c", "b"]])
     refused(r"need ordered classes.*ordered=True.* Got: ", DawidSkene, words, raters="graded")
+
+
+def test_a_confusion_matrix_as_prior_of_accuracies_is_named():
+    """It has the shape of (right, wrong) for two classes, with the second one upside down."""
+    table, rows = bf.datasets.caries(), bf.priors.diagonal(2)
+    with pytest.warns(UserWarning, match=r"may be a confusion matrix.*1\.4 right and 2\.1 wrong"):
+        DawidSkene(table, raters="class", confusion_prior=rows)
+    DawidSkene(table, raters="class", confusion_prior=[[8, 2], [3, 6]])  # warnings are errors here
