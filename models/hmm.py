@@ -55,8 +55,8 @@ class HiddenMarkov(LabelModel):
         first class or a transition.
     bio : bool, optional
         Whether classes are tags of spans (O, B-X and I-X, or O, B and I, also as the numbers 0, 1
-        and 2), with the priors of :func:`bayesfuse.priors.bio_transitions`. Default: if the names are such, no prior is
-        given, and most spans of the majority vote begin with a B.
+        and 2), with the priors of :func:`bayesfuse.priors.bio_transitions`. Default: if the names
+        are such, no prior is given, and most spans of the majority vote begin with a B.
     raters : {"types", "sequential", "confusion", "class", "coin", "graded"}, optional
         "types": items have hidden types, as in :class:`bayesfuse.models.ItemTypes`, and the type of
         an item stays that of the item before with a probability of its own, "persistence"

@@ -48,8 +48,8 @@ class Evidence:
     probability ``grouped``, and ``ungrouped`` is the evidence if there are none (None if they are
     certain or given). ``unmeasured`` is the weight of models of independent errors where the
     correlation is unknown. ``along`` is the correlation of a rater's errors on neighbouring items,
-    where classes are tags of spans: the probability that they are dependent. ``start`` is the fit of independent errors that it comes from, at whose
-    labels other models may start.
+    where classes are tags of spans: the probability that they are dependent. ``start`` is the fit
+    of independent errors that the evidence comes from, at whose labels other models may start.
     """
 
     correlation: float = math.nan
