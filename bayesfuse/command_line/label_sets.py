@@ -11,8 +11,7 @@ import pandas as pd
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.columns import read_text_table
-from bayesfuse.command_line.console import write_stdout
-from bayesfuse.command_line.files import STDOUT
+from bayesfuse.command_line.console import write_table
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, known_names
 from bayesfuse.data.tables import as_integers
@@ -64,10 +63,4 @@ def _read(path: Path, arguments: argparse.Namespace) -> pd.DataFrame:
 def write_sets(result: Any, tables: Tables, separator: str, path: Path) -> None:
     """Write the most probable set of every item, its probability, and that of every label."""
     table = as_text_table(result.labels(), separator)
-    table = table.rename(columns={"item": tables.columns[ITEM]})
-    settings: dict[str, Any] = {"index": False, "sep": "\t" if ".tsv" in path.suffixes else ","}
-    settings["float_format"] = "%.6g"
-    if path == STDOUT:
-        write_stdout(table.to_csv(**settings).rstrip("\n"))
-    else:
-        table.to_csv(path, **settings)
+    write_table(table.rename(columns={"item": tables.columns[ITEM]}), path)

@@ -151,9 +151,7 @@ def _accepted_by_cost(
 ) -> xr.Dataset:
     """Return the labels to accept by their expected costs, the least first."""
     table = read_costs(costs, labels["class"].values)
-    by_label = labels.values @ table.cost
-    chosen = by_label.argmin(axis=1)
-    cost = by_label[np.arange(len(chosen)), chosen]
+    chosen, cost = table.cheapest(labels.values)
     order = unknown[np.argsort(cost[unknown], kind="stable")]
     if table.rejects:
         order = order[chosen[order] < len(table.labels) - 1]

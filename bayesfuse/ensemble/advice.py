@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bayesfuse.checks import prior_dependence
-from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
+from bayesfuse.checks.advice import Advice, listing, on_classes, on_repeats
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
@@ -104,7 +104,7 @@ def about_raters(doubtful: DoubtfulRaters | None) -> list[Advice]:
 
 def _named(raters: Any) -> str:
     """Return one rater or several with their names."""
-    return f"{'rater' if len(raters) == 1 else 'raters'} {listed(raters)}"
+    return f"{'rater' if len(raters) == 1 else 'raters'} {listing(raters)}"
 
 
 def of_prior(inputs: Inputs) -> list[Advice]:

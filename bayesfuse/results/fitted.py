@@ -312,7 +312,7 @@ def bind(
 
 def confusion_at(observation: ResponseModel, rows: LogParameters) -> Array:
     """Return the confusion matrices (raters, classes, answers) at some parameters."""
-    channel, _ = observation.raters.at(rows, observation.rater_structure)
+    channel, _ = observation.channel_at(rows)
     return channel.confusion(observation.tables(rows), observation.table.n_classes, np)
 
 

@@ -127,6 +127,14 @@ def test_answer_is_stored_and_loaded(fused, tmp_path):
     assert "whole sets are expected to be right" in loaded.headline
 
 
+def test_notebooks_show_escaped_text_and_groups(fused):
+    named = fused.copy()
+    named.attrs["headline"] = "<b>x & y</b>"
+    assert "&lt;b&gt;x &amp; y" in named._repr_html_()
+    assert "set_probability" in fused["label_sets"]._repr_html_()
+    assert "set_probability" in repr(fused["label_sets"])
+
+
 def test_what_label_sets_do_not_take_is_refused(fused, dependent):
     with pytest.raises(bf.errors.ModelError, match="ordered="):
         bf.fuse(dependent[0], ordered=True, progressbar=False)
