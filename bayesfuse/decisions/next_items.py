@@ -21,10 +21,10 @@ from bayesfuse.errors import (
     require_number,
     require_seed,
 )
-from bayesfuse.results.contents import constants, joint_labels, known_classes
+from bayesfuse.results.contents import joint_labels, known_classes
 from bayesfuse.results.joint_labels import SAMPLES, independent
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import tails
+from bayesfuse.results.summaries import are_answered, tails
 
 
 def next_items(
@@ -74,11 +74,9 @@ def next_items(
     rng = require_seed(random_seed)
     labels, error, chosen = _uncertain(result)
     if aim == "learn":
-        unknown, data = np.sort(chosen), constants(result)
-        if "item_index" in data:
-            answered = np.bincount(data["item_index"].values, minlength=len(error)) > 0
-            unknown = unknown[answered[unknown]] if answered[unknown].any() else unknown
-        chosen = rng.permutation(unknown)
+        unknown = np.sort(chosen)
+        with_responses = unknown[are_answered(result, len(error))[unknown]]
+        chosen = rng.permutation(with_responses if len(with_responses) else unknown)
     chosen = chosen[:n]
     return pd.DataFrame(
         {

@@ -12,6 +12,7 @@ import xarray as xr
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.schedule import CHAINS
 from bayesfuse.errors import ModelError, NewRatersWarning
 from bayesfuse.models import WeightedVotes
 from bayesfuse.results.averaging import average
@@ -29,7 +30,7 @@ PREDICTED, FEW_PREDICTED = 60, 15  # draws that predict labels of a large table,
 SHARED = ("prevalence", "confusion", "sensitivity", "specificity")
 """Variables that mean the same in every model that has them."""
 
-DRAWS, CHAINS = 250, 4  # draws of the mixture
+DRAWS = 250  # draws of each chain of the mixture
 
 
 def mixture(

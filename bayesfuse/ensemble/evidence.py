@@ -15,7 +15,7 @@ import xarray as xr
 from bayesfuse.checks.error_correlation import error_correlation, independence
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.data.sequences import Sequences, previous_labels
+from bayesfuse.data.sequences import Sequences, consecutive_rows
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.members import LEAST_WEIGHT
@@ -176,18 +176,13 @@ def correlation_along(responses: Responses, sequences: Sequences) -> float:
         return math.nan
     best = responses.votes().argmax(axis=1)[responses.item]
     inside = responses.classes[best] != "O"
-    _, before = previous_labels(sequences, responses)
-    # pairs of an item and a rater are numbered in the order of the rows: see previous_labels
-    key = responses.item.astype(np.int64) * responses.n_raters + responses.rater
-    _, first = np.unique(key, return_index=True)
-    later = np.flatnonzero((before >= 0) & inside)
-    later = later[inside[first[before[later]]]]
+    later, earlier = consecutive_rows(sequences, responses)
+    in_span = inside[later] & inside[earlier]
+    later, earlier = later[in_span], earlier[in_span]
     if len(later) < MIN_NEIGHBOURS:
         return math.nan
     wrong = responses.label != best
-    errors = pd.DataFrame(
-        {"now": wrong[later], "earlier": wrong[first[before[later]]]}, dtype=float
-    )
+    errors = pd.DataFrame({"now": wrong[later], "earlier": wrong[earlier]}, dtype=float)
     errors -= errors.groupby(responses.rater[later]).transform("mean")
     return float(errors["now"].corr(errors["earlier"]))
 

@@ -240,28 +240,25 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
 
 def best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
     """Return the best and the worst raters as text; no rows where raters are not judged."""
-    table = _rater_rows(answer, FEW_RESPONSES)
+    table = _rater_rows(answer)
     return pd.DataFrame(shortened(table.to_numpy().tolist(), table.shape[1]), columns=table.columns)
 
 
-def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
+def _rater_rows(answer: xr.DataTree) -> pd.DataFrame:
     """Return raters as text, with the measures of two classes or of more.
 
-    Those of fewer than ``least`` responses are left out if enough others are left.
+    Those of few responses are left out if enough others are left.
     """
     if not judges_raters(answer):
         return pd.DataFrame()
     table = rater_table(answer, columns="all")
-    some = table["responses"] >= least
+    some = table["responses"] >= FEW_RESPONSES
     few = not some.all() and some.sum() > 2 * FEW
     table = table[some] if few else table
     names = ["sensitivity", "specificity"] if "sensitivity" in table else ["balanced_accuracy"]
-    rows = pd.DataFrame(
-        {
-            f"rater ({least}+ responses)" if few else "rater": table["rater"].map(in_one_line),
-            "responses": table["responses"].map("{:,}".format),
-        }
-    )
+    heading = f"rater ({FEW_RESPONSES}+ responses)" if few else "rater"
+    rows = pd.DataFrame({heading: table["rater"].map(in_one_line)})
+    rows["responses"] = table["responses"].map("{:,}".format)
     of = dict(zip(("specificity", "sensitivity"), class_names(answer), strict=False))
     level = f" ({coverage():.0%} interval)"
     for name in (name_of for name_of in ("accuracy", *names) if name_of in table):

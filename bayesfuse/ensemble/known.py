@@ -13,9 +13,10 @@ import xarray as xr
 from bayesfuse.checks.advice import listing
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.decisions import errors_after
-from bayesfuse.ensemble.average import CHAINS, MIXED, SHARED
+from bayesfuse.ensemble.average import MIXED, SHARED
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import Finding
+from bayesfuse.ensemble.schedule import CHAINS
 from bayesfuse.inference.sample import sample
 from bayesfuse.models import WeightedVotes
 from bayesfuse.numerics.kernels import Array

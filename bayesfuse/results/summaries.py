@@ -125,12 +125,19 @@ def most_uncertain(result: xr.DataTree | xr.DataArray) -> xr.DataArray:
     return probability.isel(item=np.argsort(probability.max("class").values, kind="stable"))
 
 
+def are_answered(result: xr.DataTree, n_items: int) -> NDArray[np.bool_]:
+    """Return which items have responses (items,), all if a result does not store that."""
+    data = constants(result)
+    if "item_index" not in data:
+        return np.ones(n_items, dtype=bool)
+    number: NDArray[np.int64] = np.bincount(data["item_index"].values, minlength=n_items)
+    return number > 0
+
+
 def answered(result: xr.DataTree, labels: xr.DataArray | None = None) -> xr.DataArray:
     """Return the label probabilities of items with responses, if there are any."""
-    labels, data = label_probabilities(result) if labels is None else labels, constants(result)
-    if "item_index" not in data:
-        return labels
-    has_response = np.bincount(data["item_index"].values, minlength=labels.sizes["item"]) > 0
+    labels = label_probabilities(result) if labels is None else labels
+    has_response = are_answered(result, labels.sizes["item"])
     return labels.isel(item=has_response) if has_response.any() else labels
 
 
