@@ -20,7 +20,7 @@ from bayesfuse.checks.repeated_verdicts import (
 from bayesfuse.data import fingerprint
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import require_flag
 from bayesfuse.numerics.kernels import Array
@@ -219,16 +219,15 @@ def _without_copies(table: Responses) -> tuple[Responses, dict[int, list[Any]]]:
     for copy in np.flatnonzero(is_copy):
         left_out.setdefault(int(number[original[group[copy]]]), []).append(table.raters[copy])
     rows = ~is_copy[rater]
-    key = (item[rows] * (~is_copy).sum() + number[rater[rows]]) * table.n_classes + label[rows]
-    remaining = from_key(key, table.items, table.raters[~is_copy], table.classes)
+    codes = item[rows], number[rater[rows]], label[rows]
+    remaining = from_codes(*codes, table.items, table.raters[~is_copy], table.classes)
     return replace(remaining, multiplicity=table.multiplicity, ordered=table.ordered), left_out
 
 
 def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
     """Return the table with these of its rows."""
-    key = (table.item[rows] * table.n_raters + table.rater[rows]) * table.n_classes
-    key += table.label[rows]
-    table_of_rows = from_key(key, table.items, table.raters, table.classes, table.silent)
+    codes = table.item[rows], table.rater[rows], table.label[rows]
+    table_of_rows = from_codes(*codes, table.items, table.raters, table.classes, table.silent)
     same = {name: getattr(table, name) for name in ("multiplicity", "ordered", "stated")}
     return replace(table_of_rows, **same)
 

@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayesfuse.checks.error_correlation import error_correlation, independence
 from bayesfuse.checks.repeats import part_of
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.data.sequences import Sequences, consecutive_rows
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
@@ -191,7 +191,6 @@ def _one_rater_per_group(responses: Responses, groups: Mapping[Any, list[Any]]) 
     """Return the responses of the first rater of every group, and of those outside groups."""
     others = [name for raters in groups.values() for name in raters[1:]]
     is_used = ~np.isin(responses.raters, others)[responses.rater]
-    row = (responses.item * responses.n_raters + responses.rater)[is_used]
-    key = row * responses.n_classes + responses.label[is_used]
-    table = from_key(key, responses.items, responses.raters, responses.classes)
+    codes = (code[is_used] for code in (responses.item, responses.rater, responses.label))
+    table = from_codes(*codes, responses.items, responses.raters, responses.classes)
     return replace(table, multiplicity=responses.multiplicity)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.data.silence import first_rows, of_pairs
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import inlined, inner, kernel
@@ -216,8 +216,8 @@ class Abstaining(Confusion):
         speaks = codes < responses.n_classes
         if not silent.complete:
             silent = of_pairs(pair[~speaks], responses.n_items, responses.n_raters)
-        key = (pair * responses.n_classes + codes)[speaks]
-        table = from_key(key, responses.items, responses.raters, responses.classes, silent)
+        rows = (code[speaks] for code in (item, rater, codes))
+        table = from_codes(*rows, responses.items, responses.raters, responses.classes, silent)
         return replace(table, multiplicity=responses.multiplicity)
 
 
