@@ -34,8 +34,7 @@ from bayesfuse.command_line.outputs import (
 )
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.data.column_roles import KNOWN
-from bayesfuse.data.describing import bullet, paragraph
-from bayesfuse.ensemble.advice import table_advice
+from bayesfuse.data.describing import paragraph
 from bayesfuse.ensemble.fused import cost_sentence
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plans
@@ -302,12 +301,7 @@ def _sample(
 def doctor(_: argparse.Namespace, tables: Tables) -> int:
     """Print which questions a table can answer."""
     write_stdout(f"{paragraph(tables.read)}\n")
-    table = bf.checks.identifiability(tables.responses, tables.gold)
-    write_stdout(str(table))
-    n_known = 0 if tables.gold is None else len(tables.gold)
-    for line in table_advice(tables.responses, n_known):
-        if line not in table.problems:
-            write_stdout(bullet(line))
+    write_stdout(str(bf.checks.identifiability(tables.responses, tables.gold)))
     return 0
 
 
