@@ -236,16 +236,20 @@ def errors_after(
     drawn = joint_labels(result)
     drawn = independent(labels, SAMPLES, rng) if drawn is None else drawn
     wrong = drawn != labels.values.argmax(axis=1)
-    total, n_open = wrong.sum(axis=1), len(order)
+    n_open, total, of_open = len(order), wrong.sum(axis=1), wrong[:, order].sum(axis=1)
+    of_known = error.sum() - error[order].sum()  # known labels may be wrong, with gold_error=
     numbers = [0, *(min(size, n_open) for size in more if size)]
     rows = []
     for number in numbers:
         left = n_open - number
-        errors = rng.hypergeometric(total, n_open - total, left) if left else 0 * total
-        rows.append(["learn", number, error.sum() * left / max(n_open, 1), errors])
+        errors = total - of_open
+        if left:
+            errors = errors + rng.hypergeometric(of_open, n_open - of_open, left)
+        expected = of_known + error[order].sum() * left / max(n_open, 1)
+        rows.append(["learn", number, expected, errors])
     for number in numbers:
         errors = total - wrong[:, order[:number]].sum(axis=1)
-        rows.append(["correct", number, error[order[number:]].sum(), errors])
+        rows.append(["correct", number, of_known + error[order[number:]].sum(), errors])
     table = pd.DataFrame(rows, columns=["aim", "labels", "wrong", "low"])
     ends = np.quantile(np.stack(table["low"]), level, axis=1, method="inverted_cdf").astype(float)
     return table.assign(low=ends[0], high=ends[1])
