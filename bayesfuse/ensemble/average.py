@@ -86,10 +86,11 @@ def predicted(
     tree = average_predictions(results, responses, weights, draws=draws, **places)
     if "known_labels" not in fused.children:
         return tree
-    table, sources = responses_of(fused), tree[SOURCES]
-    mixed = average({**results, **_votes(table, weights)}, weights)
-    model = WeightedVotes(table, gold_of(fused, table), {MIXED: mixed})
-    tree = model.predict(fused.children["known_labels"], responses, {MIXED: tree})
+    table, known, sources = responses_of(fused), fused.children["known_labels"], tree[SOURCES]
+    # models may be fitted to a part of the table
+    given = known["label_posterior"].dataset["given"]
+    model = WeightedVotes(table, gold_of(fused, table), {MIXED: given})
+    tree = model.predict(known, responses, {MIXED: tree})
     tree[SOURCES] = sources
     return tree
 

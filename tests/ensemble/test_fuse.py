@@ -260,6 +260,9 @@ def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     assert (labels.loc[list(known), "probability"] > 0.9).all() and len(labels) == 40
     assert (labels["label"] == crowd.responses.classes[crowd.truth]).mean() > 0.7
     assert len(told.raters()) == 6
+    some = np.array([1, 2, 3])
+    predicted = bf.predict(told, crowd.responses.take(some))
+    np.testing.assert_allclose(probabilities(predicted), probabilities(told)[some], atol=0.05)
 
 
 def test_errors(crowd, fused):
