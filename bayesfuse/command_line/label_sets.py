@@ -45,11 +45,14 @@ def _read(path: Path, arguments: argparse.Namespace) -> pd.DataFrame:
     frame, _ = read_text_table(path, [])
     if arguments.item not in frame and not known_names(frame.columns.tolist(), ITEM):
         return frame  # an error names its columns
+    names, columns = frame.columns.tolist(), {}
     for role in (ITEM, RATER, LABEL):
-        names = frame.columns.tolist()
-        column = [name for name in (getattr(arguments, role),) if name in names]
-        column = column or known_names(names, role)[:1]
-        frame = frame.rename(columns=dict.fromkeys(column, role))
+        wanted = getattr(arguments, role)
+        columns |= dict.fromkeys(
+            [wanted] if wanted in names else known_names(names, role)[:1], role
+        )
+    others = {*columns.values()} & {*names} - {*columns}  # of the same name, but not chosen
+    frame = frame.drop(columns=[*others]).rename(columns=columns)
     if LABEL in frame and arguments.drop_empty:
         frame = frame[frame[LABEL].notna()]
     elif LABEL in frame:
