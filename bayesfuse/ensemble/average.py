@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayesfuse.data.names import unique_names
 from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.schedule import CHAINS
@@ -17,7 +18,14 @@ from bayesfuse.errors import ModelError, NewRatersWarning
 from bayesfuse.models import WeightedVotes
 from bayesfuse.results.averaging import average
 from bayesfuse.results.compatibility import fitted_by
-from bayesfuse.results.contents import all_draws, evenly_spaced, gold_of, named, responses_of
+from bayesfuse.results.contents import (
+    all_draws,
+    class_names,
+    evenly_spaced,
+    gold_of,
+    named,
+    responses_of,
+)
 from bayesfuse.results.fitted import with_classes
 from bayesfuse.results.joint_labels import add_votes_in_sequence
 from bayesfuse.results.probabilities import predict, vote_shares
@@ -82,7 +90,7 @@ def predicted(
             "the command line up to 200 MB, and vote shares have none (give more minutes=). Got: "
             f"an answer by {'; '.join(weights)} without models."
         )
-    responses = with_classes(responses, responses_of(fused).classes)
+    responses = with_classes(responses, unique_names(class_names(fused), "class"))
     tree = average_predictions(results, responses, weights, draws=draws, **places)
     if "known_labels" not in fused.children:
         return tree

@@ -228,6 +228,8 @@ def test_other_tables(crowd, unchecked, kind):
         assert told.attrs["models"] == ["Dawid–Skene", "vote shares"]
         no_time = r"No time was left for .*item_difficulty.*: give more.*\(--time\)\."
         assert re.search(no_time, told.checks[-1])
+        predicted = bf.predict(told, table.take(np.arange(3)))
+        np.testing.assert_allclose(probabilities(predicted), probabilities(told)[:3], atol=1e-6)
 
 
 def test_too_little_time_gives_vote_shares(crowd):
