@@ -133,7 +133,7 @@ class Fused(xr.DataTree):
         return self._text("code")
 
     def __repr__(self, level: Any = 0) -> Any:
-        return self.overview() if "headline" in self.attrs else super().__repr__(level)
+        return self.overview() if "headline" in self.attrs else super().__repr__()
 
     def __str__(self) -> str:
         return repr(self)
