@@ -33,6 +33,7 @@ from bayesfuse.results.contents import (
     observed_labels,
     observed_rows,
     require_rows,
+    stored as stored_variable,
 )
 from bayesfuse.results.item_grades import class_values, require_ordered
 from bayesfuse.results.joint_labels import GROUP, stored
@@ -351,7 +352,8 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
 
 def _grades(result: xr.DataTree, drawn: xr.Dataset, ci_prob: float | None) -> xr.Dataset:
     """Return the same for abilities, and parameters of graded raters."""
-    draws = drawn["confusion"].transpose("chain", "draw", "rater", "class", "answer")
+    draws = stored_variable(drawn, "confusion")
+    draws = draws.transpose("chain", "draw", "rater", "class", "answer")
     values = class_values(draws["class"].values)
     labels = label_probabilities(result)
     share = np.average(labels.values, axis=0, weights=copies_of(result, labels.sizes["item"]))
