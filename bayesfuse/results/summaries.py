@@ -68,6 +68,8 @@ def summary(
     if var_names is not None:
         names = [var_names] if isinstance(var_names, str) else require_names("var_names", var_names)
     draws = posterior_draws(result, *map(str, names))
+    if "label" in draws.dims:  # the name of the dimension into which ArviZ stacks all entries
+        draws = draws.rename(label="label_of_set")
     with np.errstate(invalid="ignore"):  # zero by zero, of entries that are the same in all draws
         table = pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
     rates = any(re.search("sensitivity|specificity", str(name)) for name in names)
