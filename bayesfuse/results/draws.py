@@ -153,8 +153,8 @@ class Draws:
             n_values = every if units is None else units
             self.pointwise = np.full((n_chains, n_draws, n_values), np.nan)
         if labels and n_all * table.n_items <= MAX_VALUES:
-            shape = n_chains, n_draws, table.n_items
-            self.labels = np.full(shape, -1, dtype=smallest_integer(table.n_classes))
+            dtype = smallest_integer(table.n_classes)
+            self.labels = np.full((n_chains, n_draws, table.n_items), -1, dtype=dtype)
 
     def add(self, chain: int, rows: dict[str, Array], labels: NDArray[Any] | None = None) -> None:
         """Add the next draw of a chain; with drawn labels, given neighbours (Rao–Blackwell)."""
