@@ -107,6 +107,8 @@ class Fused(xr.DataTree):
                 'fused["comparison"] compares the models, and az.loo takes the result of one, '
                 f"{one_of(self)}. Got: an answer of bf.fuse."
             )
+        if "log_likelihood" not in self.children:
+            raise AttributeError("log_likelihood")
         return self.children["log_likelihood"]
 
     @property

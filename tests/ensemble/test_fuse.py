@@ -270,6 +270,7 @@ def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
 def test_errors(crowd, fused):
     refused(r"minutes must be a positive.*Got: 0", bf.fuse, crowd.responses, minutes=0)
     refused(r"Only the answer of bf\.fuse", fused["models"].explain)
+    assert not hasattr(fused["label_posterior"], "log_likelihood")
 
 
 def test_without_time_an_item_of_each_pattern_counts_as_often_as_it_occurs():
