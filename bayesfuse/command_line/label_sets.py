@@ -45,7 +45,8 @@ def _read(path: Path, arguments: argparse.Namespace) -> pd.DataFrame:
     frame, _ = read_text_table(path, [])
     if arguments.item not in frame and not known_names(frame.columns.tolist(), ITEM):
         return frame  # an error names its columns
-    names, columns = frame.columns.tolist(), {}
+    names: list[Any] = frame.columns.tolist()
+    columns: dict[Any, str] = {}
     for role in (ITEM, RATER, LABEL):
         wanted = getattr(arguments, role)
         columns |= dict.fromkeys(
