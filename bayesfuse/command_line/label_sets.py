@@ -45,14 +45,14 @@ def _read(path: Path, arguments: argparse.Namespace) -> pd.DataFrame:
     frame, _ = read_text_table(path, [])
     if arguments.item not in frame and not known_names(frame.columns.tolist(), ITEM):
         return frame  # an error names its columns
-    names: list[Any] = frame.columns.tolist()
+    header: list[Any] = frame.columns.tolist()
     columns: dict[Any, str] = {}
     for role in (ITEM, RATER, LABEL):
         wanted = getattr(arguments, role)
         columns |= dict.fromkeys(
-            [wanted] if wanted in names else known_names(names, role)[:1], role
+            [wanted] if wanted in header else known_names(header, role)[:1], role
         )
-    others = {*columns.values()} & {*names} - {*columns}  # of the same name, but not chosen
+    others = {*columns.values()} & {*header} - {*columns}  # of the same name, but not chosen
     frame = frame.drop(columns=[*others]).rename(columns=columns)
     if LABEL in frame and arguments.drop_empty:
         frame = frame[frame[LABEL].notna()]
