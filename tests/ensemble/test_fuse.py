@@ -180,21 +180,6 @@ def test_judges_who_agree_because_they_are_right_are_not_the_worst(unchecked, se
     assert own["log_loss"] < votes["log_loss"] + 0.1
 
 
-def test_oddities_of_a_table_are_pointed_out():
-    rng = np.random.default_rng(1)
-    names = np.array(["no", "yes"])[rng.integers(0, 2, (200, 3))].astype(object)
-    names[0, 0] = "yes "
-    with pytest.warns(UserWarning, match="differ only in case, spaces"):
-        table = bf.Responses.from_matrix(names)
-    (words,) = bf.checks.identifiability(table).problems
-    assert "count as 2 different classes: 'yes' (" in words and "'yes ' (1)" in words
-    names[0, 0] = "no"
-    assert bf.checks.identifiability(names).problems == []
-    frame = bf.Responses.from_matrix(names).to_frame()
-    again = bf.Responses.from_long(pd.concat([frame, frame.head(2)]))
-    assert "Check that 2 responses are not copies" in bf.checks.identifiability(again).problems[0]
-
-
 def test_rules_get_the_model_of_rules(unchecked):
     table, _ = rules(1, n_items=300, n_rules=6)
     told = bf.fuse(table, **QUIET)
