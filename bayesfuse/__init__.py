@@ -58,7 +58,7 @@ __version__ = "0.4.0"
 
 _ROOMS = (
     "build checks command_line data datasets decisions ensemble errors inference io labels models "
-    "moments numerics observation parameters plots priors pymc raters results testing"
+    "moments numerics observation parameters plots priors raters results testing"
 ).split()
 _SEARCHED = "build", "models", "io", "checks", "decisions", "priors"
 _MOVED = "align_labels bio_transitions collapse_repeats common_units difficulty span_scores".split()

@@ -77,6 +77,7 @@ def test_imports_run_one_way():
 def test_every_room_has_its_place_and_stands_on_the_map():
     rooms = {room(name) for _, name in modules()} - {None}
     assert rooms - set(LEVEL) == FACE - {None}
+    assert set(bf._ROOMS) <= rooms
     text = (ROOT / "CONTRIBUTING.md").read_text()
     written = set(re.findall(r"[`/]([a-z_]+)(?:\.py|/)`", text))
     assert rooms <= written, rooms - written

@@ -45,7 +45,7 @@ def on_classes(responses: Responses) -> list[Advice]:
         return []
     return [
         Advice(
-            f"Check the class {listed(rare)}: very few responses name it. If it is a spelling "
+            f"Check the class {listing(rare)}: very few responses name it. If it is a spelling "
             "mistake, correct it, because another class makes all labels less certain.",
             "rare class",
             f"responses.to_frame().query({f'label in {rare.tolist()!r}'!r})",
@@ -62,7 +62,7 @@ def on_known_classes(table: Responses, codes: NDArray[np.int64], least: float) -
     if not is_odd.any():
         return []
     words = (
-        f"No known label is of the class {listed(table.classes[is_odd], MAX_LISTED)}, where "
+        f"No known label is of the class {listing(table.classes[is_odd], MAX_LISTED)}, where "
         f"responses let {expected[is_odd].sum():.0f} of {known.sum():,} expect it. If it is no "
         "possible truth, such as a tie for people who never call one, read its responses as "
         "missing: balanced accuracy counts it as much as other classes."
@@ -88,7 +88,7 @@ def on_repeats(responses: Responses) -> list[Advice]:
     ]
 
 
-def listed(names: Any, most: int = MAX_LISTED) -> str:
+def listing(names: Any, most: int = MAX_LISTED) -> str:
     """Return the first of some names in one line, and the number of the others."""
     words = [in_one_line(name) for name in names]
     more = len(words) - most

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.known import read_populations
 from bayesfuse.data.label_sets import LabelSets
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import ModelError, ResponsesError, require_count, require_seed
 from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.class_shares import ALL
 from bayesfuse.results.contents import observed_labels
+from bayesfuse.results.rater_table import over_labels
 from bayesfuse.results.summaries import tails
 
 MAX_WEIGHTS = 10_000_000  # numbers in memory for bootstrap weights
@@ -118,11 +119,7 @@ def _of_sets(
             f"Groups of label sets are the labels: leave out by=. Got: by of {type(by).__name__}."
         )
     rng, level = require_seed(random_seed), tails(ci_prob)
-    questions = sets.questions
-    # raters of a label become raters of all questions, by whom pairs are counted
-    rater = questions.rater // sets.n_labels
-    key = (questions.item * len(sets.raters) + rater) * 2 + questions.label
-    table = from_key(key, questions.items, sets.raters, questions.classes)
+    table = over_labels(sets)
     if table.per_item.max(initial=0) < 2:
         raise ResponsesError("Agreement needs items with responses of two raters. Got: none.")
     overall = _measures(table, draws, level, rng)

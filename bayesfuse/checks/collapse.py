@@ -15,7 +15,7 @@ from bayesfuse.labels import Potts
 from bayesfuse.labels.couplings import reach
 from bayesfuse.labels.partition_function import log_partition
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.observation import ResponseModel
 from bayesfuse.results.collapse import ONE_MODE_RHAT, lost_classes
 from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, parameters
@@ -199,10 +199,10 @@ def _replicated(
     agreement = np.empty(draws)
     for n, rows in enumerate(evenly_spaced_rows(result, model, observation, draws)):
         if labels is None:  # those of the same draw are unknown
-            truth = invert(up_to, rng.random(len(up_to)))
+            truth = draw_columns(up_to, rng)
         else:
             truth = labels[chain[n], draw[n]].astype(np.int64)
-        channel, _ = observation.raters.at(rows, observation.rater_structure)
+        channel, _ = observation.channel_at(rows)
         label = channel.simulate(observation.tables(rows), truth, observation.responses, rng)
         agreement[n] = observation.responses.relabelled(label).agreement()
     return chain, agreement

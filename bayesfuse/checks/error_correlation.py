@@ -11,7 +11,7 @@ from scipy.special import expit, log_ndtr
 from bayesfuse.data.responses import Responses
 from bayesfuse.inference import em
 from bayesfuse.numerics.kernels import TINY, Array
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.numerics.threads import check
 from bayesfuse.observation import LogParameters, through_matrices
 from bayesfuse.parameters.dirichlet import Dirichlet
@@ -112,7 +112,7 @@ def _product_sum(
 
 
 def _drawn(probability: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-    return invert(probability.cumsum(axis=1), rng.random(len(probability)))
+    return draw_columns(probability.cumsum(axis=1), rng)
 
 
 def _products(responses: Responses, truth: NDArray[np.int64], rows: Array) -> tuple[float, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from textwrap import fill
 from typing import Any, Literal
 
 import numpy as np
@@ -13,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bayesfuse.checks.advice import Advice, listed, on_classes, on_known_classes, on_repeats
-from bayesfuse.data.describing import as_columns
+from bayesfuse.checks.advice import Advice, listing, on_classes, on_known_classes, on_repeats
+from bayesfuse.data.describing import as_columns, bullet
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.positive_class import NEGATIVE, positive_class
@@ -45,7 +44,6 @@ MARKS = {"", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "?", "-", "missin
 
 MIN_UNANIMOUS = 20  # items with several responses on which raters may agree by chance
 MAX_LISTED = 3  # names or parts that a sentence lists
-WIDTH = 88
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,8 +61,7 @@ class Identifiability:
             more = f". Needed for more: {remedy}" if remedy else ""
             lines.append(f"{name}: {answer}, {because}{more}.")
         lines += self.problems or ["No other problem of the table was found."]
-        paragraphs = (fill(x, WIDTH, initial_indent="* ", subsequent_indent="  ") for x in lines)
-        return "\n".join([as_columns(["of the table", "number"], facts), "", *paragraphs])
+        return "\n".join([as_columns(["of the table", "number"], facts), "", *map(bullet, lines)])
 
 
 def identifiability(
@@ -343,7 +340,7 @@ def _of_parts(table: Responses, visits: _Visited) -> str:
     is_active = np.isin(visits.source_of, visits.active)
     part = np.where(is_active, visits.part[visits.source_of], -1)
     parts = np.unique(visits.part[visits.active]).tolist()
-    named = "; ".join(listed(table.raters[part == n], MAX_LISTED) for n in parts[:MAX_LISTED])
+    named = "; ".join(listing(table.raters[part == n], MAX_LISTED) for n in parts[:MAX_LISTED])
     more = f"; and {len(parts) - MAX_LISTED:,} more" if len(parts) > MAX_LISTED else ""
     weak = sum(not visits.odd[visits.part == n].any() for n in parts)
     lacks = f" In {weak:,} of them no three raters meet." if weak else ""
@@ -378,7 +375,7 @@ def _classes(table: Responses, codes: NDArray[np.int64]) -> list[Advice]:
     if is_named.all():
         return on_known_classes(table, codes, MIN_GOLD_OF_CLASS)
     words = (
-        f"No response names the class {listed(table.classes[~is_named], MAX_LISTED)}, so only the "
+        f"No response names the class {listing(table.classes[~is_named], MAX_LISTED)}, so only the "
         "prior determines its share: leave it out of classes= of bf.Responses if it does not "
         "occur, or give known labels."
     )
@@ -392,7 +389,7 @@ def _silent(table: Responses, visits: _Visited, codes: NDArray[np.int64]) -> lis
         return []
     words = (
         f"Items without responses: {table.multiplicity[silent].sum():,} "
-        f"({listed(table.items[silent], MAX_LISTED)}). Unless their neighbours are informative "
+        f"({listing(table.items[silent], MAX_LISTED)}). Unless their neighbours are informative "
         "(sequences=, graph=), their labels have the probabilities of the class shares: collect "
         "responses, or leave them out."
     )

@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.checks import predictive
-from bayesfuse.checks.advice import listed
+from bayesfuse.checks.advice import listing
 from bayesfuse.checks.predictive import Replicated
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import InapplicableError, require_count
@@ -161,7 +161,7 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel)
         )
     if not groups:
         return f"No pair of {n_pairs} shares more mistakes than the model expects."
-    named = "; ".join(listed(group, 6) for group in groups)
+    named = "; ".join(listing(group, 6) for group in groups)
     sentence = f"These raters share more mistakes than the model expects: {named}."
     if not _has_only_labels(observation.responses):  # which no other model takes
         return f"{sentence} Some items may be harder than others, or these raters share a source."
@@ -360,7 +360,7 @@ def _more(observed: Array, mean: Array, variance: Array) -> Array:
 def _common_mistake(observation: ResponseModel, rows: LogParameters, pairs: Pairs) -> Array:
     """Return the probability of the same wrong label for an item of class k, (pairs, classes)."""
     first, second = pairs
-    channel, _ = observation.raters.at(rows, observation.rater_structure)
+    channel, _ = observation.channel_at(rows)
     tables, n_classes = observation.tables(rows), observation.table.n_classes
     common, wrong = np.empty((len(first), n_classes)), 1.0 - np.eye(n_classes)
     alone = channel.confusion(tables, n_classes, np)

@@ -10,7 +10,7 @@ import scipy
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.data.silence import first_rows
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.priors import diagonal
@@ -104,8 +104,8 @@ def _nearest(table: Responses, rater: int) -> int:
 def _with_raters(table: Responses, rater: NDArray[np.int64]) -> Responses:
     """Return the table with other raters of its rows, without those of −1."""
     rows = rater >= 0
-    key = (table.item * table.n_raters + rater) * table.n_classes + table.label
-    changed = from_key(np.sort(key[rows]), table.items, table.raters, table.classes)
+    codes = table.item[rows], rater[rows], table.label[rows]
+    changed = from_codes(*codes, table.items, table.raters, table.classes)
     return replace(changed, multiplicity=table.multiplicity)
 
 

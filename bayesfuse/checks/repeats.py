@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bayesfuse.checks.advice import MAX_LISTED, listing
 from bayesfuse.checks.repeated_verdicts import (
     independence,
     most_frequent,
@@ -19,12 +20,11 @@ from bayesfuse.checks.repeated_verdicts import (
 from bayesfuse.data import fingerprint
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import require_flag
 from bayesfuse.numerics.kernels import Array
 
-SEVERAL = 5  # raters that a sentence lists
 MIN_REPEATS = 10  # repeats of a rater of which a sentence says how alike they are
 
 EXAMINED = 20_000  # responses that show how raters err, besides those to items with repeats
@@ -146,18 +146,18 @@ def part_of(
 def in_words(repeats: pd.DataFrame, n_left_out: int) -> list[str]:
     """Describe the weight of repeated responses of a rater to an item, after their number."""
     sentences = []
-    left_out = [in_one_line(name) for names in repeats["copies"] for name in names]
+    left_out = [name for names in repeats["copies"] for name in names]
     if left_out:
-        others = [in_one_line(name) for name in repeats.index[repeats["copies"].str.len() > 0]]
+        others = repeats.index[repeats["copies"].str.len() > 0]
         sentences.append(
             f"Raters left out, because they have the same responses to the same items as "
-            f"{_some(others)}: {_some(left_out)}."
+            f"{listing(others)}: {listing(left_out)}."
         )
     repeats = repeats[repeats["repeats"] > 0]
     if not len(repeats):
         return sentences
     most = repeats[repeats["repeats"] >= MIN_REPEATS].sort_values("repeats", ascending=False)
-    n_others = len(repeats) - min(len(most), SEVERAL)
+    n_others = len(repeats) - min(len(most), MAX_LISTED)
     if not len(most):
         number = int(repeats["repeats"].sum())
         are = "response is" if number == 1 else "responses are"
@@ -167,7 +167,7 @@ def in_words(repeats: pd.DataFrame, n_left_out: int) -> list[str]:
             "that a rater who repeats errs anew (bf.checks.collapse_repeats).",
         ]
     count = []
-    for name, row in most.head(SEVERAL).iterrows():
+    for name, row in most.head(MAX_LISTED).iterrows():
         count.append(
             f"those of {in_one_line(name)} are alike in {row['agreement']:.0%} of the pairs, and "
             f"five count as about {1.0 + 4.0 * row['independent']:.1f}"
@@ -181,12 +181,6 @@ def in_words(repeats: pd.DataFrame, n_left_out: int) -> list[str]:
         "Repeated responses of a rater to an item may share an error: "
         f"{'; '.join(count)} (bf.checks.collapse_repeats lists all).",
     ]
-
-
-def _some(words: list[str], separator: str = ", ") -> str:
-    """Return the first few, and how many more there are."""
-    more = len(words) - SEVERAL
-    return separator.join(words[:SEVERAL]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _without_copies(table: Responses) -> tuple[Responses, dict[int, list[Any]]]:
@@ -225,16 +219,15 @@ def _without_copies(table: Responses) -> tuple[Responses, dict[int, list[Any]]]:
     for copy in np.flatnonzero(is_copy):
         left_out.setdefault(int(number[original[group[copy]]]), []).append(table.raters[copy])
     rows = ~is_copy[rater]
-    key = (item[rows] * (~is_copy).sum() + number[rater[rows]]) * table.n_classes + label[rows]
-    remaining = from_key(key, table.items, table.raters[~is_copy], table.classes)
+    codes = item[rows], number[rater[rows]], label[rows]
+    remaining = from_codes(*codes, table.items, table.raters[~is_copy], table.classes)
     return replace(remaining, multiplicity=table.multiplicity, ordered=table.ordered), left_out
 
 
 def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
     """Return the table with these of its rows."""
-    key = (table.item[rows] * table.n_raters + table.rater[rows]) * table.n_classes
-    key += table.label[rows]
-    table_of_rows = from_key(key, table.items, table.raters, table.classes, table.silent)
+    codes = table.item[rows], table.rater[rows], table.label[rows]
+    table_of_rows = from_codes(*codes, table.items, table.raters, table.classes, table.silent)
     same = {name: getattr(table, name) for name in ("multiplicity", "ordered", "stated")}
     return replace(table_of_rows, **same)
 

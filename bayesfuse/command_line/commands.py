@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import pymc as pm
@@ -37,8 +36,8 @@ from bayesfuse.command_line.outputs import (
 )
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.data.column_roles import KNOWN
-from bayesfuse.ensemble.advice import table_advice
-from bayesfuse.ensemble.fused import WIDTH, bullet, cost_sentence
+from bayesfuse.data.describing import paragraph
+from bayesfuse.ensemble.fused import cost_sentence
 from bayesfuse.ensemble.schedule import DRAWING, Progress, Schedule
 from bayesfuse.inference.plan import make_plans
 from bayesfuse.numerics.threads import Interruption, TimeIsUp, deadline, hold
@@ -73,10 +72,7 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
     )
     result: xr.DataTree
     schedule = Schedule(arguments.time or math.inf, not arguments.no_checks)
-    with Interruption(ANSWER) as interruption, warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: write_stderr(
-            f"bayesfuse: {in_options(str(message))}"
-        )
+    with Interruption(ANSWER) as interruption:
         if model is None:
             result, note = _fuse(arguments, tables), ""
         else:
@@ -87,13 +83,13 @@ def fit(arguments: argparse.Namespace, tables: Tables) -> int:
             if model is None:
                 show(result.overview(costs))
             else:
-                show(f"{fill(tables.read, WIDTH)}\n")
+                show(f"{paragraph(tables.read)}\n")
                 if early:
                     show("Interrupted: fewer draws than asked, and no predictive checks.\n")
                 checked_until = None if arguments.no_checks or early else schedule
                 show(report(model, result, checked_until, tables.gold))
                 if costs is not None:
-                    show(fill(cost_sentence(result, costs), WIDTH))
+                    show(paragraph(cost_sentence(result, costs)))
             if groups is not None:
                 show(f"\n{bf.class_shares(result, groups, random_seed=arguments.seed or 0)}")
             if note:
@@ -312,14 +308,10 @@ def _sample(
 
 def doctor(_: argparse.Namespace, tables: Tables) -> int:
     """Print which questions a table can answer."""
-    write_stdout(f"{fill(tables.read, WIDTH)}\n")
+    write_stdout(f"{paragraph(tables.read)}\n")
     table = bf.checks.identifiability(tables.responses, tables.gold, populations=tables.populations)
     in_words = [Advice(in_options(line), line.kind) for line in table.problems]
     write_stdout(str(replace(table, problems=in_words)))
-    n_known = 0 if tables.gold is None else len(tables.gold)
-    for line in table_advice(tables.responses, n_known):
-        if line not in table.problems:
-            write_stdout(bullet(in_options(line)))
     return 0
 
 

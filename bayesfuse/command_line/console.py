@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.files import STDOUT, replacing
@@ -62,6 +62,18 @@ def carry_out(steps: Sequence[Step], interruption: Interruption) -> list[str]:
 
 ASCII = str.maketrans({"–": "-", "−": "-", "…": "...", "×": "x"})
 """ASCII replacements of the other characters in reports."""
+
+
+SHORT_NUMBER = "%.6g"  # format of numbers in tables
+
+
+def write_table(table: Any, path: Path, float_format: str | None = SHORT_NUMBER) -> None:
+    """Write a DataFrame with commas, or with tabs if the name of the file says so."""
+    separator = "\t" if ".tsv" in path.suffixes else ","
+    target = None if path == STDOUT else path
+    text = table.to_csv(target, index=False, sep=separator, float_format=float_format)
+    if text is not None:
+        write_stdout(text.rstrip("\n"))
 
 
 def write_stdout(text: str) -> None:

@@ -11,8 +11,7 @@ import pandas as pd
 import bayesfuse as bf
 from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.columns import read_text_table
-from bayesfuse.command_line.console import write_stdout
-from bayesfuse.command_line.files import STDOUT
+from bayesfuse.command_line.console import write_table
 from bayesfuse.command_line.tables import Tables
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, known_names
 from bayesfuse.data.tables import as_integers
@@ -46,11 +45,15 @@ def _read(path: Path, arguments: argparse.Namespace) -> pd.DataFrame:
     frame, _ = read_text_table(path, [])
     if arguments.item not in frame and not known_names(frame.columns.tolist(), ITEM):
         return frame  # an error names its columns
+    header: list[Any] = frame.columns.tolist()
+    columns: dict[Any, str] = {}
     for role in (ITEM, RATER, LABEL):
-        names = frame.columns.tolist()
-        column = [name for name in (getattr(arguments, role),) if name in names]
-        column = column or known_names(names, role)[:1]
-        frame = frame.rename(columns=dict.fromkeys(column, role))
+        wanted = getattr(arguments, role)
+        columns |= dict.fromkeys(
+            [wanted] if wanted in header else known_names(header, role)[:1], role
+        )
+    others = {*columns.values()} & {*header} - {*columns}  # of the same name, but not chosen
+    frame = frame.drop(columns=[*others]).rename(columns=columns)
     if LABEL in frame and arguments.drop_empty:
         frame = frame[frame[LABEL].notna()]
     elif LABEL in frame:
@@ -64,10 +67,4 @@ def _read(path: Path, arguments: argparse.Namespace) -> pd.DataFrame:
 def write_sets(result: Any, tables: Tables, separator: str, path: Path) -> None:
     """Write the most probable set of every item, its probability, and that of every label."""
     table = as_text_table(result.labels(), separator)
-    table = table.rename(columns={"item": tables.columns[ITEM]})
-    settings: dict[str, Any] = {"index": False, "sep": "\t" if ".tsv" in path.suffixes else ","}
-    settings["float_format"] = "%.6g"
-    if path == STDOUT:
-        write_stdout(table.to_csv(**settings).rstrip("\n"))
-    else:
-        table.to_csv(path, **settings)
+    write_table(table.rename(columns={"item": tables.columns[ITEM]}), path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,12 @@ import xarray as xr
 
 import bayesfuse as bf
 from bayesfuse.command_line.arguments import in_options
-from bayesfuse.command_line.console import write_stderr, write_stdout
-from bayesfuse.command_line.files import STDOUT
+from bayesfuse.command_line.console import SHORT_NUMBER, write_stderr, write_table
 from bayesfuse.command_line.tables import Tables
-from bayesfuse.data.describing import as_columns, in_one_line
+from bayesfuse.data.describing import WIDTH, as_columns, bullet, in_one_line, paragraph
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.diagnostics import check_model
-from bayesfuse.ensemble.fused import WIDTH, best_and_worst, bullet, in_columns
+from bayesfuse.ensemble.fused import best_and_worst, in_columns
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import SURE, word
 from bayesfuse.ensemble.schedule import Schedule
@@ -73,12 +71,12 @@ def write_labels(
     probability = bf.label_probabilities(result)
     classes, places = probability["class"].values, tables.places
     columns: dict[str, Any] = {"item": probability["item"].values}
-    settings: dict[str, Any] = {"index": False, "sep": "\t" if ".tsv" in path.suffixes else ","}
+    float_format = None
     if places is not None:
         columns |= {name: places[name].to_numpy() for name in places}
     if isinstance(result, bf.Fused):
         columns |= {name: column.to_numpy() for name, column in result.labels(costs).items()}
-        settings["float_format"] = "%.6g"
+        float_format = SHORT_NUMBER
     else:
         columns["label"] = classes[probability.values.argmax(axis=1)]
         columns["probability"] = probability.values.max(axis=1)
@@ -94,10 +92,7 @@ def write_labels(
         columns["mcse"] = result["label_posterior"]["mcse"].max("class").values
     table = pd.DataFrame(columns)
     table = table.rename(columns={k: v for k, v in tables.columns.items() if v not in columns})
-    if path == STDOUT:
-        write_stdout(table.to_csv(**settings).rstrip("\n"))
-    else:
-        table.to_csv(path, **settings)
+    write_table(table, path, float_format)
 
 
 def write_raters(result: xr.DataTree, path: Path) -> None:
@@ -105,14 +100,14 @@ def write_raters(result: xr.DataTree, path: Path) -> None:
     table = bf.rater_table(result, columns="all")
     if (positive := table.attrs.get("positive")) is not None:
         table["positive"] = positive
-    table.to_csv(path, index=False, float_format="%.6g")
+    write_table(table, path)
 
 
 def write_spans(result: xr.DataTree, sequences: bf.Sequences | None, path: Path) -> None:
     """Write the spans of tags, or the runs of other classes, with their probabilities."""
     tags = mark_spans(bf.label_probabilities(result)["class"].values.tolist())
     table = bf.spans(result, sequences, scheme="bio" if tags else "runs")
-    table.to_csv(path, index=False, float_format="%.6g")
+    write_table(table, path)
 
 
 def write_asked(
@@ -127,7 +122,7 @@ def write_asked(
         write_stderr(
             f"bayesfuse: --ask {arguments.ask:,}: only {len(asked):,} items have unknown labels"
         )
-    asked[["item"]].assign(label="").rename(columns=tables.columns).to_csv(path, index=False)
+    write_table(asked[["item"]].assign(label="").rename(columns=tables.columns), path)
 
 
 def draw(result: xr.DataTree, path: Path) -> None:
@@ -197,7 +192,7 @@ def report(
         if limits
         else "",
         _parameter_table(result),
-        fill(in_options(classes.attrs["verdict"]), WIDTH) if classes.attrs["collapsed"] else "",
+        paragraph(in_options(classes.attrs["verdict"])) if classes.attrs["collapsed"] else "",
         _group_table(result) if hasattr(model, "groups") else "",
         in_columns(best_and_worst(result)),
         _item_table(probability, sequences),
@@ -237,7 +232,7 @@ def _group_table(result: xr.DataTree) -> str:
             words += (
                 " Groups are found by moments; --groups posterior infers how probable they are."
             )
-        return fill(words, WIDTH)
+        return paragraph(words)
     rows = []
     for row in groups.itertuples():
         names = in_one_line(", ".join(map(in_one_line, row.raters)), WIDTH // 2)
@@ -300,4 +295,4 @@ def _advice(rhat: float, ess: float, sampler: str, is_short: bool) -> str:
             f"different modes. Try {more}. If chains still disagree, give known labels of some "
             "items (--gold) or choose another model."
         )
-    return "\n" + fill(words, WIDTH)
+    return "\n" + paragraph(words)

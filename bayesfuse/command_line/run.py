@@ -24,8 +24,8 @@ def run(arguments: argparse.Namespace) -> int:
             has_sets = getattr(arguments, "label_sets", None) is not None
             read = read_label_sets if has_sets else read_tables
             tables = read(arguments) if "responses" in arguments else None
-        from bayesfuse.command_line.commands import COMMANDS
+            from bayesfuse.command_line.commands import COMMANDS
 
-        return COMMANDS[arguments.command](arguments, tables)
+            return COMMANDS[arguments.command](arguments, tables)
     except (ModelError, ResponsesError) as error:
         raise CommandError(in_options(str(error))) from error

@@ -161,6 +161,11 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
     open_roles = [role for role, names in candidates.items() if len(names) != 1]
     if not open_roles:
         return Roles(*(names[0] for names in candidates.values()))
+    requested = {role: names[0] for role, names in candidates.items() if names}
+    candidates = {
+        role: [n for n in names if n in table.names] for role, names in candidates.items()
+    }
+    open_roles = [role for role, names in candidates.items() if len(names) != 1]
     assigned = [names[0] for names in candidates.values() if len(names) == 1]
     questions, got, likely = [], [], list(assigned)
     for role in open_roles:
@@ -168,7 +173,8 @@ def _roles_of_long(table: Columns, candidates: dict[str, list[Any]]) -> Roles:
         hint = did_you_mean(names)
         questions.append(f"{role}={hint}")
         likely += [name for name in names if name not in likely][:1]
-        got.append(f"several columns for {role!r}" if candidates[role] else f"no column {role!r}")
+        absent = f"no column {requested.get(role, role)!r}"
+        got.append(f"several columns for {role!r}" if candidates[role] else absent)
     read = f" (read: columns {shown(assigned)})" if assigned else ""
     closed = [role for role in KNOWN if role not in open_roles]
     line = ""

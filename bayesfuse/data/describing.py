@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 from unicodedata import category
 
@@ -12,6 +13,7 @@ from bayesfuse.data.class_names import class_rows
 from bayesfuse.errors.messages import abridged
 
 FEW = 5  # number of the first and the last rows of long tables to show
+WIDTH = 88  # width of paragraphs
 MAX_LETTERS = 60  # length to which printed names are cut; plots cut them shorter
 
 
@@ -89,6 +91,16 @@ def spread(counts: NDArray[np.int64], copies: NDArray[np.int64] | None = None) -
     places = [0, (total[-1] - 1) // 2, total[-1] // 2, total[-1] - 1]
     low, *middle, high = counts[order][np.searchsorted(total, places, side="right")].tolist()
     return f"{low:,}" if low == high else f"{low:,} to {high:,}, median {sum(middle) / 2:,.0f}"
+
+
+def paragraph(words: str) -> str:
+    """Return words as a paragraph, broken into lines."""
+    return fill(words, WIDTH)
+
+
+def bullet(words: str) -> str:
+    """Return words as an item of a list."""
+    return fill(words, WIDTH, initial_indent="* ", subsequent_indent="  ")
 
 
 def as_columns(header: list[str], rows: list[list[str]]) -> str:

@@ -94,7 +94,12 @@ def read_text(
     # separators at the ends of lines do not make columns
     width = max([n_named, *(len(row) for row in rows if not any(row[n_named:]))])
     header = [*rows[0], *[""] * (width - n_named)] if has_header else [*range(width)]
-    names = [f"Unnamed: {place}" if name == "" else name for place, name in enumerate(header)]
+    nameless = {place: f"Unnamed: {place}" for place, name in enumerate(header) if name == ""}
+    # a table that pandas has read and written again may have such a name, too
+    names = [
+        nameless.get(place, f"{name}.1" if name in nameless.values() else name)
+        for place, name in enumerate(header)
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
         frame = pd.read_csv(

@@ -23,7 +23,7 @@ from bayesfuse.data.partitions import ReadsPartitions
 from bayesfuse.data.reading import UNDECLARED, read_counts, read_long, read_matrix
 from bayesfuse.data.scores import ReadsScores
 from bayesfuse.data.silence import ByItem, Silence, rows_of
-from bayesfuse.data.statements import KnowsStatements, Statements, table_of
+from bayesfuse.data.statements import KnowsStatements, Statements, table_of, table_of_codes
 from bayesfuse.data.vote_counts import ReadsVotes
 from bayesfuse.errors import ModelError, ResponsesError, require_kind
 
@@ -282,9 +282,8 @@ class Responses(
     def agreement(self) -> float:
         """Share of the pairs of responses to one item that give the same label (NaN if none)."""
         votes = self.without_statements().votes()
-        size = votes.sum(axis=1)
-        weight = self.multiplicity.astype(np.float64)  # the products may overflow integers
-        pairs = (weight * size * (size - 1)).sum()
+        size, weight = votes.sum(axis=1), self.multiplicity.astype(np.float64)
+        pairs = (weight * size * (size - 1)).sum()  # as floats: they may overflow integers
         same = (weight * (votes * (votes - 1)).sum(axis=1)).sum()
         return float(same / pairs) if pairs else float("nan")
 
@@ -303,8 +302,8 @@ class Responses(
                 f"Labels must be class indices, 0 to {self.n_classes - 1}, one for each of the "
                 f"{self.n_responses} rows. Got: {shown(codes.ravel())} of shape {codes.shape}."
             )
-        key = (self.item * self.n_raters + self.rater) * self.n_classes + codes.astype(np.int64)
-        return replace(self, cell=from_key(key, self.items, self.raters, self.classes).cell)
+        names = self.items, self.raters, self.classes
+        return replace(self, cell=from_codes(self.item, self.rater, codes, *names).cell)
 
     def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:
         """Merge items with the same responses and ``key`` (items,), adding up multiplicities.
@@ -364,7 +363,8 @@ for _reader in Responses.__mro__[1:-1]:
             _method.__func__.__qualname__ = f"Responses.{_name}"
 
 from_key: Callable[..., Responses] = partial(table_of, Responses)
-"""Build a table from a key by row and names of items, raters and classes: see :func:`table_of`."""
+from_codes: Callable[..., Responses] = partial(table_of_codes, Responses)
+"""Build tables from keys, or item, rater and label, by row and names: see :func:`table_of`."""
 
 
 def _of_matrix(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import columns, present, refuse, shown
 from bayesfuse.data.names import encode
-from bayesfuse.data.statements import table_of
+from bayesfuse.data.statements import table_of_codes
 from bayesfuse.errors import ResponsesError, require_count
 
 BINS = 8  # graded raters ranked items better with so many classes than with fewer
@@ -75,8 +75,8 @@ class ReadsScores:
         item_code, items = encode(item_column, None, "item", item)
         rater_code, raters = encode(rater_column, None, "rater", rater)
         label, names = _classes(number, bins)
-        key = (item_code * len(raters) + rater_code) * len(names) + label
-        return replace(table_of(cls, key, items, raters, names), ordered=True)
+        codes = item_code, rater_code, label
+        return replace(table_of_codes(cls, *codes, items, raters, names), ordered=True)
 
 
 def _classes(score: NDArray[np.float64], bins: int) -> tuple[NDArray[np.int64], NDArray[Any]]:

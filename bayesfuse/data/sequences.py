@@ -313,6 +313,17 @@ def previous_labels(
     return label[at], at
 
 
+def consecutive_rows(
+    sequences: Sequences, responses: Any
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows whose rater labelled the previous item, too, and the first row of that label."""
+    _, pair = previous_labels(sequences, responses)
+    key = responses.item.astype(np.int64) * responses.n_raters + responses.rater
+    _, first = np.unique(key, return_index=True)  # pairs are numbered in the order of the rows
+    later = np.flatnonzero(pair >= 0)
+    return later, first[pair[later]]
+
+
 def _rows_of(sequences: Sequences, items: NDArray[Any]) -> NDArray[np.int64]:
     """Return the rows of items among those of the sequences."""
     place = places(as_array(items), sequences.items)

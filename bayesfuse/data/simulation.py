@@ -12,7 +12,7 @@ from bayesfuse import errors
 from bayesfuse.data.arrays import shown
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _answers(
     rater = np.tile(np.arange(n_raters), n_items)
     if per_item < n_raters:
         rater = rng.random((n_items, n_raters)).argpartition(per_item - 1)[:, :per_item].ravel()
-    label = invert(confusion.cumsum(axis=-1)[rater, truth[item]], rng.random(len(item)))
+    label = draw_columns(confusion.cumsum(axis=-1)[rater, truth[item]], rng)
     rows = {"item": item, "rater": rater, "label": label}
     items, raters = range(n_items), range(n_raters)
     return Responses.from_long(rows, items=items, raters=raters, classes=range(n_classes))

@@ -255,6 +255,13 @@ def table_of(
     return kind(items, raters, classes, *rows, np.ones(len(items), dtype=np.int64), silent)
 
 
+def table_of_codes(kind: Any, item: Any, rater: Any, label: Any, *names: Any) -> Any:
+    """Build a table from item, rater and label by row, with the names as in :func:`table_of`."""
+    _, raters, classes = names[:3]
+    pair = item.astype(np.int64) * len(raters) + rater
+    return table_of(kind, pair * len(classes) + label.astype(np.int64), *names)
+
+
 def _united(both: list[NDArray[Any]], noun: str) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
     """Return the names of two tables, and the place of each table's own names among them."""
     new = both[1][places(as_array(both[1]), both[0]) < 0]

@@ -70,9 +70,7 @@ def best_labels(result: xr.DataTree, costs: Any, *, ci_prob: float | None = None
     labels = label_probabilities(result).transpose("item", "class")
     require_items(result)
     table = read_costs(costs, labels["class"].values)
-    by_label = labels.values @ table.cost
-    chosen = by_label.argmin(axis=1)
-    cost = by_label[np.arange(len(chosen)), chosen]
+    chosen, cost = table.cheapest(labels.values)
     low, high = interval_of_costs(result, labels, table.cost[:, chosen], tails(ci_prob))
     names = np.array(table.labels, dtype=object)[chosen]
     return xr.Dataset(
@@ -96,11 +94,15 @@ class Costs:
     cost: Array
     rejects: bool
 
+    def cheapest(self, probability: Array) -> tuple[NDArray[np.int64], Array]:
+        """Return the label of least expected cost for every item, and this cost."""
+        by_label = probability @ self.cost
+        chosen = by_label.argmin(axis=1)
+        return chosen, by_label[np.arange(len(chosen)), chosen]
+
 
 def read_costs(costs: Any, classes: NDArray[Any]) -> Costs:
     """Return costs in the order of the classes, or raise ModelError."""
-    if isinstance(costs, Costs):
-        return costs
     names = listed(classes)
     if not isinstance(costs, pd.DataFrame | Mapping | str | PathLike):
         cost = _finite(costs)

@@ -91,6 +91,11 @@ def error_traits(
     require_count("draws", draws)
     rng, level = require_seed(random_seed), tails(ci_prob)
     labels, (item, rater, label) = stored(result), require_rows(result, "A regression of errors")
+    if not len(item):
+        raise ModelError(
+            "A regression of errors needs responses, which are right or wrong. Got: stated "
+            "probabilities alone."
+        )
     names, values, of_class = _read(result, traits, item, rater)
     n_raters = constants(result).sizes["rater"]
     order = np.argsort(rater, kind="stable")

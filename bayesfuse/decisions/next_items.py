@@ -21,10 +21,10 @@ from bayesfuse.errors import (
     require_number,
     require_seed,
 )
-from bayesfuse.results.contents import constants, joint_labels, known_classes
+from bayesfuse.results.contents import joint_labels, known_classes
 from bayesfuse.results.joint_labels import SAMPLES, independent
 from bayesfuse.results.probabilities import label_probabilities
-from bayesfuse.results.summaries import tails
+from bayesfuse.results.summaries import are_answered, tails
 
 
 def next_items(
@@ -74,11 +74,9 @@ def next_items(
     rng = require_seed(random_seed)
     labels, error, chosen = _uncertain(result)
     if aim == "learn":
-        unknown, data = np.sort(chosen), constants(result)
-        if "item_index" in data:
-            answered = np.bincount(data["item_index"].values, minlength=len(error)) > 0
-            unknown = unknown[answered[unknown]] if answered[unknown].any() else unknown
-        chosen = rng.permutation(unknown)
+        unknown = np.sort(chosen)
+        with_responses = unknown[are_answered(result, len(error))[unknown]]
+        chosen = rng.permutation(with_responses if len(with_responses) else unknown)
     chosen = chosen[:n]
     return pd.DataFrame(
         {
@@ -151,9 +149,7 @@ def _accepted_by_cost(
 ) -> xr.Dataset:
     """Return the labels to accept by their expected costs, the least first."""
     table = read_costs(costs, labels["class"].values)
-    by_label = labels.values @ table.cost
-    chosen = by_label.argmin(axis=1)
-    cost = by_label[np.arange(len(chosen)), chosen]
+    chosen, cost = table.cheapest(labels.values)
     order = unknown[np.argsort(cost[unknown], kind="stable")]
     if table.rejects:
         order = order[chosen[order] < len(table.labels) - 1]
@@ -240,16 +236,20 @@ def errors_after(
     drawn = joint_labels(result)
     drawn = independent(labels, SAMPLES, rng) if drawn is None else drawn
     wrong = drawn != labels.values.argmax(axis=1)
-    total, n_open = wrong.sum(axis=1), len(order)
+    n_open, total, of_open = len(order), wrong.sum(axis=1), wrong[:, order].sum(axis=1)
+    of_known = error.sum() - error[order].sum()  # known labels may be wrong, with gold_error=
     numbers = [0, *(min(size, n_open) for size in more if size)]
     rows = []
     for number in numbers:
         left = n_open - number
-        errors = rng.hypergeometric(total, n_open - total, left) if left else 0 * total
-        rows.append(["learn", number, error.sum() * left / max(n_open, 1), errors])
+        errors = total - of_open
+        if left:
+            errors = errors + rng.hypergeometric(of_open, n_open - of_open, left)
+        expected = of_known + error[order].sum() * left / max(n_open, 1)
+        rows.append(["learn", number, expected, errors])
     for number in numbers:
         errors = total - wrong[:, order[:number]].sum(axis=1)
-        rows.append(["correct", number, error[order[number:]].sum(), errors])
+        rows.append(["correct", number, of_known + error[order[number:]].sum(), errors])
     table = pd.DataFrame(rows, columns=["aim", "labels", "wrong", "low"])
     ends = np.quantile(np.stack(table["low"]), level, axis=1, method="inverted_cdf").astype(float)
     return table.assign(low=ends[0], high=ends[1])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.known import read_populations
 from bayesfuse.errors import ModelError, require_count, require_kind, require_mapping, require_seed
 from bayesfuse.results.abilities import abilities, quality
-from bayesfuse.results.contents import constants, joint_labels
+from bayesfuse.results.contents import copies_of, joint_labels
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import most_uncertain, tails
@@ -99,9 +99,7 @@ def expected_errors(
     require_count("draws", draws)
     generator = require_seed(random_seed)
     probability = label_probabilities(result, model).transpose("item", "class").values
-    copies = np.ones(len(probability), dtype=np.int64)
-    if "multiplicity" in (known := constants(result)):
-        copies = known["multiplicity"].values
+    copies = copies_of(result, len(probability))
     drawn = joint_labels(result)
     if model is not None:
         drawn = draw_labels(result, model, draws, random_seed=generator).values

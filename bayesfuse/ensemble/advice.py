@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bayesfuse.checks import prior_dependence
-from bayesfuse.checks.advice import Advice, listed, on_classes, on_repeats
-from bayesfuse.data.responses import Responses
+from bayesfuse.checks.advice import Advice, listing, on_classes
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.candidates import candidates, with_sources
@@ -32,9 +31,10 @@ def advise(inputs: Inputs, evidence: Evidence, responses_advice: list[Advice]) -
     tags = mark_spans(responses.classes.tolist())
     if not inputs.has_order and inputs.user_groups is None and tags:
         steps.append(advice("order", other_arguments=also))
-    for step in table_advice(responses, inputs.n_known):
-        if step not in inputs.limits and step.kind != "repeats":  # which limits count
-            steps.append(step)
+    steps += [step for step in on_classes(responses) if step not in inputs.limits]
+    has_one_each = responses.per_item.max(initial=0) <= 1 and responses.stated is None
+    if has_one_each and not inputs.n_known:
+        steps.append(advice("single responses"))
     may_be_grades = inputs.ordered is None and responses.ordered
     if may_be_grades and GRADED in candidates(replace(inputs, ordered=True), evidence):
         steps.append(advice("grades", other_arguments=also))
@@ -49,15 +49,6 @@ def _also(inputs: Inputs, evidence: Evidence) -> str:
     if inputs.gold is not None or inputs.known is not None:
         names.append("gold")
     return "".join(f", {name}={name}" for name in names)
-
-
-def table_advice(responses: Responses, n_known: int = 0) -> list[Advice]:
-    """Return advice on what may be wrong with a table."""
-    steps = [*on_classes(responses), *on_repeats(responses)]
-    has_one_each = responses.per_item.max(initial=0) <= 1 and responses.stated is None
-    if has_one_each and not n_known:
-        steps.append(advice("single responses"))
-    return steps
 
 
 def _gold(inputs: Inputs) -> list[Advice]:
@@ -104,7 +95,7 @@ def about_raters(doubtful: DoubtfulRaters | None) -> list[Advice]:
 
 def _named(raters: Any) -> str:
     """Return one rater or several with their names."""
-    return f"{'rater' if len(raters) == 1 else 'raters'} {listed(raters)}"
+    return f"{'rater' if len(raters) == 1 else 'raters'} {listing(raters)}"
 
 
 def of_prior(inputs: Inputs) -> list[Advice]:

@@ -10,13 +10,22 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayesfuse.data.names import unique_names
 from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.schedule import CHAINS
 from bayesfuse.errors import ModelError, NewRatersWarning
 from bayesfuse.models import WeightedVotes
 from bayesfuse.results.averaging import average
 from bayesfuse.results.compatibility import fitted_by
-from bayesfuse.results.contents import all_draws, evenly_spaced, gold_of, named, responses_of
+from bayesfuse.results.contents import (
+    all_draws,
+    class_names,
+    evenly_spaced,
+    gold_of,
+    named,
+    responses_of,
+)
 from bayesfuse.results.fitted import with_classes
 from bayesfuse.results.joint_labels import add_votes_in_sequence
 from bayesfuse.results.probabilities import predict, vote_shares
@@ -29,7 +38,7 @@ PREDICTED, FEW_PREDICTED = 60, 15  # draws that predict labels of a large table,
 SHARED = ("prevalence", "confusion", "sensitivity", "specificity")
 """Variables that mean the same in every model that has them."""
 
-DRAWS, CHAINS = 250, 4  # draws of the mixture
+DRAWS = 250  # draws of each chain of the mixture
 
 
 def mixture(
@@ -81,14 +90,15 @@ def predicted(
             "the command line up to 200 MB, and vote shares have none (give more minutes=). Got: "
             f"an answer by {'; '.join(weights)} without models."
         )
-    responses = with_classes(responses, responses_of(fused).classes)
+    responses = with_classes(responses, unique_names(class_names(fused), "class"))
     tree = average_predictions(results, responses, weights, draws=draws, **places)
     if "known_labels" not in fused.children:
         return tree
-    table, sources = responses_of(fused), tree[SOURCES]
-    mixed = average({**results, **_votes(table, weights)}, weights)
-    model = WeightedVotes(table, gold_of(fused, table), {MIXED: mixed})
-    tree = model.predict(fused.children["known_labels"], responses, {MIXED: tree})
+    table, known, sources = responses_of(fused), fused.children["known_labels"], tree[SOURCES]
+    # models may be fitted to a part of the table
+    given = known["label_posterior"].dataset["given"]
+    model = WeightedVotes(table, gold_of(fused, table), {MIXED: given})
+    tree = model.predict(known, responses, {MIXED: tree})
     tree[SOURCES] = sources
     return tree
 

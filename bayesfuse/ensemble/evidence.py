@@ -14,8 +14,8 @@ import xarray as xr
 
 from bayesfuse.checks.error_correlation import error_correlation, independence
 from bayesfuse.checks.repeats import part_of
-from bayesfuse.data.responses import Responses, from_key
-from bayesfuse.data.sequences import Sequences, previous_labels
+from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.sequences import Sequences, consecutive_rows
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.members import LEAST_WEIGHT
@@ -168,18 +168,13 @@ def correlation_along(responses: Responses, sequences: Sequences) -> float:
     """
     best = responses.votes().argmax(axis=1)[responses.item]
     inside = responses.classes[best] != "O"
-    _, before = previous_labels(sequences, responses)
-    # pairs of an item and a rater are numbered in the order of the rows: see previous_labels
-    key = responses.item.astype(np.int64) * responses.n_raters + responses.rater
-    _, first = np.unique(key, return_index=True)
-    later = np.flatnonzero((before >= 0) & inside)
-    later = later[inside[first[before[later]]]]
+    later, earlier = consecutive_rows(sequences, responses)
+    in_span = inside[later] & inside[earlier]
+    later, earlier = later[in_span], earlier[in_span]
     if len(later) < MIN_NEIGHBOURS:
         return 0.0
     wrong = responses.label != best
-    errors = pd.DataFrame(
-        {"now": wrong[later], "earlier": wrong[first[before[later]]]}, dtype=float
-    )
+    errors = pd.DataFrame({"now": wrong[later], "earlier": wrong[earlier]}, dtype=float)
     errors -= errors.groupby(responses.rater[later]).transform("mean")
     correlation = errors["now"].corr(errors["earlier"])
     return max(float(np.nan_to_num(correlation)), 0.0)  # NaN where a rater's errors do not vary
@@ -189,7 +184,6 @@ def _one_rater_per_group(responses: Responses, groups: Mapping[Any, list[Any]]) 
     """Return the responses of the first rater of every group, and of those outside groups."""
     others = [name for raters in groups.values() for name in raters[1:]]
     is_used = ~np.isin(responses.raters, others)[responses.rater]
-    row = (responses.item * responses.n_raters + responses.rater)[is_used]
-    key = row * responses.n_classes + responses.label[is_used]
-    table = from_key(key, responses.items, responses.raters, responses.classes)
+    codes = (code[is_used] for code in (responses.item, responses.rater, responses.label))
+    table = from_codes(*codes, responses.items, responses.raters, responses.classes)
     return replace(table, multiplicity=responses.multiplicity)

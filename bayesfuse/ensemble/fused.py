@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import fill
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayesfuse.data.describing import FEW, as_columns, in_one_line, shortened
+from bayesfuse.data.describing import FEW, as_columns, bullet, in_one_line, paragraph, shortened
 from bayesfuse.data.responses import Responses
 from bayesfuse.decisions.best_labels import best_labels
 from bayesfuse.ensemble.average import predicted
@@ -21,7 +20,6 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.rater_table import judges_raters, rater_table
 from bayesfuse.results.summaries import answered, coverage, least_certain
 
-WIDTH = 88  # width of paragraphs
 FEW_RESPONSES = 10  # raters with fewer are not shown among the best and the worst
 
 
@@ -94,7 +92,10 @@ class Fused(xr.DataTree):
         columns: Literal["main", "all"] = "main",
         ci_prob: float | None = None,
     ) -> pd.DataFrame:
-        """Return the table of raters, :func:`bayesfuse.rater_table`."""
+        """Return the table of raters, :func:`bayesfuse.rater_table`.
+
+        Of label sets it is over all labels, or of every label with ``by="label"``.
+        """
         return rater_table(self, by, columns=columns, ci_prob=ci_prob)
 
     @property
@@ -106,6 +107,8 @@ class Fused(xr.DataTree):
                 'fused["comparison"] compares the models, and az.loo takes the result of one, '
                 f"{one_of(self)}. Got: an answer of bf.fuse."
             )
+        if "log_likelihood" not in self.children:
+            raise AttributeError("log_likelihood")
         return self.children["log_likelihood"]
 
     @property
@@ -132,7 +135,7 @@ class Fused(xr.DataTree):
         return self._text("code")
 
     def __repr__(self, level: Any = 0) -> Any:
-        return as_text(self) if "headline" in self.attrs else super().__repr__()
+        return self.overview() if "headline" in self.attrs else super().__repr__()
 
     def __str__(self) -> str:
         return repr(self)
@@ -149,7 +152,7 @@ class Fused(xr.DataTree):
         """
         self._text("headline")
         text = as_text(self)
-        return text if costs is None else f"{fill(cost_sentence(self, costs), WIDTH)}\n\n{text}"
+        return text if costs is None else f"{paragraph(cost_sentence(self, costs))}\n\n{text}"
 
     def report(self, path: str | Path, by: Any = None) -> Path:
         """Write the answer as one HTML page that needs no other file.
@@ -214,7 +217,7 @@ def cost_sentence(answer: xr.DataTree, costs: Any) -> str:
 
 def as_text(answer: xr.DataTree) -> str:
     """Return labels, raters, models, checks and advice as text."""
-    parts = [fill(answer.attrs["headline"], WIDTH)]
+    parts = [paragraph(answer.attrs["headline"])]
     for title, section in _sections(answer).items():
         if isinstance(section, pd.DataFrame):
             parts.append(in_columns(section))
@@ -239,28 +242,25 @@ def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
 
 def best_and_worst(answer: xr.DataTree) -> pd.DataFrame:
     """Return the best and the worst raters as text; no rows where raters are not judged."""
-    table = _rater_rows(answer, FEW_RESPONSES)
+    table = _rater_rows(answer)
     return pd.DataFrame(shortened(table.to_numpy().tolist(), table.shape[1]), columns=table.columns)
 
 
-def _rater_rows(answer: xr.DataTree, least: int = 0) -> pd.DataFrame:
+def _rater_rows(answer: xr.DataTree) -> pd.DataFrame:
     """Return raters as text, with the measures of two classes or of more.
 
-    Those of fewer than ``least`` responses are left out if enough others are left.
+    Those of few responses are left out if enough others are left.
     """
     if not judges_raters(answer):
         return pd.DataFrame()
     table = rater_table(answer, columns="all")
-    some = table["responses"] >= least
+    some = table["responses"] >= FEW_RESPONSES
     few = not some.all() and some.sum() > 2 * FEW
     table = table[some] if few else table
     names = ["sensitivity", "specificity"] if "sensitivity" in table else ["balanced_accuracy"]
-    rows = pd.DataFrame(
-        {
-            f"rater ({least}+ responses)" if few else "rater": table["rater"].map(in_one_line),
-            "responses": table["responses"].map("{:,}".format),
-        }
-    )
+    heading = f"rater ({FEW_RESPONSES}+ responses)" if few else "rater"
+    rows = pd.DataFrame({heading: table["rater"].map(in_one_line)})
+    rows["responses"] = table["responses"].map("{:,}".format)
     of = dict(zip(("specificity", "sensitivity"), class_names(answer), strict=False))
     level = f" ({coverage():.0%} interval)"
     for name in (name_of for name_of in ("accuracy", *names) if name_of in table):
@@ -294,8 +294,3 @@ def _tried(answer: xr.DataTree) -> pd.DataFrame:
 def in_columns(table: pd.DataFrame) -> str:
     """Return a table as text."""
     return as_columns(table.columns.tolist(), table.to_numpy().tolist())
-
-
-def bullet(line: str) -> str:
-    """Return a line as an item of a list."""
-    return fill(line, WIDTH, initial_indent="* ", subsequent_indent="  ")

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
-from textwrap import fill
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayesfuse.data.describing import as_columns, in_one_line
+from bayesfuse.data.describing import as_columns, bullet, in_one_line, paragraph
 from bayesfuse.data.label_sets import LabelSets, known_answers
 from bayesfuse.ensemble.candidates import Selection, Side
 from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
 from bayesfuse.ensemble.fits import Fits, Session, run
-from bayesfuse.ensemble.fused import WIDTH, Fused, bullet, page_path
+from bayesfuse.ensemble.fused import Fused, page_path
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.members import KNOWN, Candidate
 from bayesfuse.ensemble.narrative import SURE, word
 from bayesfuse.ensemble.sets_page import sets_as_page
 from bayesfuse.errors import ModelError
-from bayesfuse.results.label_sets import SETS, summarize_sets, table_of_raters, table_of_sets
+from bayesfuse.results.label_sets import SETS, summarize_sets, table_of_sets
 
 PROFILES = Candidate(
     "label profiles",
@@ -57,25 +57,12 @@ class FusedSets(Fused):
         """Return label probabilities as a DataFrame, items in the index, labels in the columns."""
         return self[SETS].dataset["probability"].to_pandas()
 
-    def raters(
-        self,
-        by: Any = None,
-        *,
-        columns: Literal["main", "all"] = "main",
-        ci_prob: float | None = None,
-    ) -> pd.DataFrame:
-        """Return the table of raters over all labels, or of every label with ``by="label"``."""
-        return table_of_raters(self, by, columns, ci_prob)
-
     def predict(self, responses: Any, *, draws: int = 400, **places: Any) -> Any:
         """Raise ModelError: label sets of new items are not predicted."""
         raise ModelError(
             "Label sets of new items are not predicted: call bf.fuse with the sets of all items. "
             f"Got: {type(responses).__name__}."
         )
-
-    def __repr__(self, level: Any = 0) -> Any:
-        return self.overview() if "headline" in self.attrs else super().__repr__(level)
 
     def overview(self, costs: Any = None) -> str:
         """Return the answer as text: labels, raters and checks."""
@@ -99,7 +86,7 @@ class FusedSets(Fused):
         ]
         parts = [
             cost,
-            fill(self.headline, WIDTH),
+            paragraph(self.headline),
             "Items with the least certain sets:",
             as_columns(["item", "labels", "probability"], rows),
             as_columns(["rater", "answers", *abilities], judged),
@@ -108,7 +95,9 @@ class FusedSets(Fused):
         return "\n\n".join(part for part in parts if part)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{self.overview()}</pre>"
+        if "headline" not in self.attrs:  # a group of the answer
+            return super()._repr_html_()
+        return f"<pre>{escape(self.overview())}</pre>"
 
     def report(self, path: str | Path, by: Any = None) -> Path:
         """Write the answer as one HTML page: shares of labels, sets, raters, and all as CSV."""

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesfuse.data.describing import FEW, in_one_line
+from bayesfuse.checks.advice import listing
+from bayesfuse.data.describing import in_one_line
 from bayesfuse.decisions import errors_after
-from bayesfuse.ensemble.average import CHAINS, MIXED, SHARED
+from bayesfuse.ensemble.average import MIXED, SHARED
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import Finding
+from bayesfuse.ensemble.schedule import CHAINS
 from bayesfuse.inference.sample import sample
 from bayesfuse.models import WeightedVotes
 from bayesfuse.numerics.kernels import Array
@@ -44,8 +46,7 @@ def correct(groups: Mapping[str, Any], inputs: Inputs, seed: int) -> Correction:
     mended = []
     if inputs.mended:
         tags = [f"{in_one_line(item)} as {in_one_line(tag)}" for item, tag in inputs.mended.items()]
-        text = ", ".join(tags[:FEW]) + (", …" if len(tags) > FEW else "")
-        mended = [Finding("mended tags", {"count": len(tags), "tags": text})]
+        mended = [Finding("mended tags", {"count": len(tags), "tags": listing(tags)})]
     if inputs.known is None:
         return Correction({}, mended)
     members = {name: groups[name] for name in ("label_posterior", "constant_data")}

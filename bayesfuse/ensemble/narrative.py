@@ -9,7 +9,7 @@ from typing import Any
 
 import xarray as xr
 
-from bayesfuse.checks.advice import Advice, listed
+from bayesfuse.checks.advice import Advice, listing
 from bayesfuse.data.describing import summarise
 from bayesfuse.decisions import expected_errors
 from bayesfuse.ensemble.doubtful_raters import DoubtfulRaters
@@ -249,7 +249,7 @@ def sources(evidence: Evidence, n_known: int) -> str:
     )
     if n_known:
         counted = "The known labels correct the weight of each group."
-    groups = "; ".join(f"[{listed(raters)}]" for raters in evidence.groups.values())
+    groups = "; ".join(f"[{listing(raters)}]" for raters in evidence.groups.values())
     return f"Groups of raters who do not err independently: {groups}. {counted}"
 
 

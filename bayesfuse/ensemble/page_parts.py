@@ -191,7 +191,7 @@ def label_table(answer: xr.DataTree, most: int) -> Rows:
             label_name,
             [f"{classes[at]}{mark}" for at, mark in zip(best[:, 0], marks, strict=True)],
         ),
-        _number_column("probability", top),
+        number_column("probability", top),
         Column(
             "all classes", [""] * len(order), bars=[_parts(row, colours) for row in probability]
         ),
@@ -205,13 +205,13 @@ def label_table(answer: xr.DataTree, most: int) -> Rows:
         ),
     ]
     if number is not None:
-        columns.append(_number_column("responses", number[order], ",.0f"))
+        columns.append(number_column("responses", number[order], ",.0f"))
     copies = copies_of(answer, n_rows)
     if (copies != 1).any():
-        columns.append(_number_column("items", copies[order], ",.0f"))
+        columns.append(number_column("items", copies[order], ",.0f"))
     if "difficulty" in answer.children:
         hardness = answer["difficulty"].dataset["disagreement"].values[order]
-        columns.append(_number_column("difficulty", hardness))
+        columns.append(number_column("difficulty", hardness))
     return Rows(columns, len(order), n_rows)
 
 
@@ -235,7 +235,7 @@ def _places(answer: xr.DataTree, order: NDArray[np.int64]) -> list[Column]:
     names = [in_one_line(name) for name in known[SEQUENCE_NAME].values[sequence[order]]]
     return [
         Column("sequence", names),
-        _number_column("place", (place - first)[order] + 1, ",.0f"),
+        number_column("place", (place - first)[order] + 1, ",.0f"),
     ]
 
 
@@ -244,7 +244,8 @@ def _responses_per_item(answer: xr.DataTree, n_items: int) -> NDArray[Any] | Non
     return None if rows is None else np.bincount(rows[0], minlength=n_items)
 
 
-def _number_column(name: str, numbers: NDArray[Any], form: str = ".2f") -> Column:
+def number_column(name: str, numbers: Any, form: str = ".2f") -> Column:
+    """Return a column of numbers as text, with a dash where they are missing."""
     values = np.asarray(numbers, dtype=float)
     texts = [format(number, form) if np.isfinite(number) else "–" for number in values]
     return Column(name, texts, np.nan_to_num(values, nan=-1.0).round(4).tolist())
@@ -283,7 +284,7 @@ def rater_rows(answer: xr.DataTree, most: int) -> Rows | None:
         form = ",.0f" if name in COUNTS else ".0%" if name in SHARES else ".2f"
         shown = name.replace("_", " ")
         shown += f" ({in_one_line(of_class[name])})" if name in of_class else ""
-        columns.append(_number_column(shown, table[name].to_numpy(dtype=float), form))
+        columns.append(number_column(shown, table[name].to_numpy(dtype=float), form))
     return Rows(columns, len(table), n_rows)
 
 
@@ -331,7 +332,7 @@ def _contrast_rows(contrasts: pd.DataFrame, classes: list[Any], drawn: range) ->
         f"{row.difference:+.0%} ({row.low:+.0%} to {row.high:+.0%})" for row in table.itertuples()
     ]
     columns.append(Column("difference", texts, table["difference"].tolist()))
-    columns.append(_number_column("larger with probability", table["better"].to_numpy()))
+    columns.append(number_column("larger with probability", table["better"].to_numpy()))
     return Rows(columns, len(table), len(table))
 
 
@@ -353,9 +354,9 @@ def spans_of_tags(answer: xr.DataTree, most: int) -> Rows | None:
     n_rows, table = len(table), table.head(most)
     columns = [
         Column("sequence", [in_one_line(name) for name in table["sequence"]]),
-        _number_column("first", table["start"].to_numpy() + 1, ",.0f"),
-        _number_column("last", table["stop"].to_numpy(), ",.0f"),
+        number_column("first", table["start"].to_numpy() + 1, ",.0f"),
+        number_column("last", table["stop"].to_numpy(), ",.0f"),
         Column("kind", [in_one_line(name) for name in table["kind"]]),
-        _number_column("probability", table["probability"].to_numpy()),
+        number_column("probability", table["probability"].to_numpy()),
     ]
     return Rows(columns, len(table), n_rows)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.ensemble.page import MAX_LABELS, MAX_RATERS, page_of
-from bayesfuse.ensemble.page_parts import Bar, Column, Rows
+from bayesfuse.ensemble.page_parts import Bar, Column, Rows, number_column
 from bayesfuse.results.contents import require_rows
 from bayesfuse.results.label_sets import SETS
 from bayesfuse.results.summaries import coverage
@@ -55,21 +55,17 @@ def _shares(answer: Any) -> list[Bar]:
     ]
 
 
-def _numbers(name: str, values: Any, form: str = "{:.2f}") -> Column:
-    return Column(name, [form.format(value) for value in values], np.asarray(values).tolist())
-
-
 def _set_rows(sets: pd.DataFrame, item: str) -> Rows:
     some = sets.head(MAX_LABELS)
     labels = [in_one_line(", ".join(map(str, names)) or "none") for names in some["labels"]]
     columns = [
         Column(item, [in_one_line(str(name)) for name in some["item"]]),
         Column("labels", labels),
-        _numbers("probability", some["probability"]),
+        number_column("probability", some["probability"]),
     ]
     for name in some.columns[3:]:
         shown = in_one_line(name.removeprefix("probability[").removesuffix("]"))
-        columns.append(_numbers(shown, some[name]))
+        columns.append(number_column(shown, some[name]))
     return Rows(columns, len(some), len(sets))
 
 
@@ -81,6 +77,6 @@ def _rater_rows(table: pd.DataFrame, rater: str) -> Rows:
         columns.insert(0, Column("label", [in_one_line(str(name)) for name in some["group"]]))
     columns.append(Column("interval", [""] * len(some), bars=bars))
     for name in ("accuracy", "low", "high", "sensitivity", "specificity"):
-        columns.append(_numbers(name, some[name]))
-    columns.append(_numbers("answers", some["responses"], "{:,.0f}"))
+        columns.append(number_column(name, some[name]))
+    columns.append(number_column("answers", some["responses"], ",.0f"))
     return Rows(columns, len(some), len(table))

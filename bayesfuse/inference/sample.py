@@ -151,7 +151,7 @@ def sample(
     settings["compute_convergence_checks"] = False
     if draw := getattr(model, "draw_posterior", None):  # of a model with a sampler of its own
         refused: dict[str, Any] = {"resume": resume, "sweeps": sweeps, "start": chosen_start}
-        refused |= {"thin": thin} | {"nuts_sampler": nuts_sampler} if sampler != "nuts" else {}
+        refused |= {"thin": thin, "nuts_sampler": None if sampler == "nuts" else nuts_sampler}
         contents: Any = {"log_likelihood": log_likelihood is not False}
         return draw(sampler, settings, refused, precision=precision or "double", **contents)
     plans = make_plans(model)

@@ -15,7 +15,7 @@ from bayesfuse import errors
 from bayesfuse.data.arrays import as_array, shown
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.names import listed, places, unique_names
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors.keywords import explains_keywords
@@ -230,8 +230,8 @@ def _with_raters(raters: NDArray[Any], responses: Responses) -> Responses:
             f"with raters=. Got: {shown(responses.raters)}, not {shown(raters)}."
         )
     place = places(as_array(responses.raters), raters)
-    key = (responses.item * len(raters) + place[responses.rater]) * responses.n_classes
-    table = from_key(key + responses.label, responses.items, raters, responses.classes)
+    codes = responses.item, place[responses.rater], responses.label
+    table = from_codes(*codes, responses.items, raters, responses.classes)
     return replace(table, multiplicity=responses.multiplicity)
 
 

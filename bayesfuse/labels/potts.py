@@ -25,7 +25,7 @@ from bayesfuse.labels.partition_function import (
     sum_leaves,
 )
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.numerics.threads import check, shared, side_by_side
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
@@ -170,7 +170,7 @@ class Potts(LabelPrior):
             labels = previous.copy()
         else:
             cumulative = (prevalence * likelihood).cumsum(axis=1)  # without the edges
-            labels = invert(cumulative, rng.random(len(cumulative))).astype(np.int32)
+            labels = draw_columns(cumulative, rng).astype(np.int32)
         arguments, sweeps = (labels, prevalence, likelihood), BURN_IN if previous is None else 1
         for _ in range(sweeps):
             check()

@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.fingerprint import first_occurrences
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.errors import MomentsError, require_count
 from bayesfuse.moments import binary
 from bayesfuse.moments.pairs import covariance, least_squares, orient, require_binary, scaled
@@ -207,9 +207,8 @@ def _assignment(responses: Responses, groups: Assignment | None) -> Indices:
 def _table(responses: Responses, rater: Indices, names: NDArray[Any], more: Any) -> Responses:
     """Return responses with the raters renumbered, without those of −1, and ``more`` rows."""
     columns = np.stack([responses.item, rater[responses.rater], responses.label])
-    item, rater, label = np.concatenate([columns[:, columns[1] >= 0], more], axis=1)
-    key = (item * len(names) + rater) * 2 + label
-    table = from_key(key, responses.items, names, responses.classes)
+    codes = np.concatenate([columns[:, columns[1] >= 0], more], axis=1)
+    table = from_codes(*codes, responses.items, names, responses.classes)
     return replace(table, multiplicity=responses.multiplicity)
 
 

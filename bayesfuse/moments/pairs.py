@@ -9,7 +9,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.errors import MomentsError, require_choice, require_kind
 from bayesfuse.numerics.kernels import Array, kernel
 
@@ -127,8 +127,8 @@ def covariance(responses: Responses) -> xr.Dataset:
 
 def against_rest(responses: Responses, k: int) -> Responses:
     """Return the table with two classes: not class ``k``, and class ``k``."""
-    two, key = np.array([False, True]), 2 * (responses.item * responses.n_raters + responses.rater)
-    cell = from_key(key + (responses.label == k), responses.items, responses.raters, two).cell
+    codes, two = (responses.item, responses.rater, responses.label == k), np.array([False, True])
+    cell = from_codes(*codes, responses.items, responses.raters, two).cell
     # moments of hard labels only
     return replace(responses.without_statements(), classes=two, cell=cell)
 

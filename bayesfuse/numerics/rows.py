@@ -45,9 +45,9 @@ def shares(counts: Array, otherwise: Any = 0.0) -> Array:
     return np.divide(counts, total, out=rows, where=total > 0)
 
 
-def invert(up_to: Array, uniform: Array) -> NDArray[np.int64]:
-    """Return the column of rows of cumulative weights that numbers (rows,) in [0, 1) fall in."""
-    left = uniform * up_to[:, -1]
+def draw_columns(up_to: Array, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw a column for each of several rows of cumulative weights, (rows,)."""
+    left = rng.random(len(up_to)) * up_to[:, -1]
     return (left[:, None] >= up_to[:, :-1]).sum(axis=1)
 
 

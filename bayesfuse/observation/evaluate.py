@@ -108,10 +108,11 @@ def _named(model: pm.Model, values: Mapping[str, Any], first: tuple[str, ...] = 
     )
 
 
-def check_convergence(
-    posterior: xr.Dataset, sample_stats: xr.Dataset, model: pm.Model, max_entries: int = 100
-) -> None:
-    """Log the problems that PyMC's checks find among ``max_entries`` entries of every variable."""
+MAX_CHECKED = 100  # entries of a variable whose convergence is checked
+
+
+def check_convergence(posterior: xr.Dataset, sample_stats: xr.Dataset, model: pm.Model) -> None:
+    """Log the problems that PyMC's checks find among some entries of every variable."""
     chosen = {}
     for variable in model.free_RVs:
         if variable.dtype.startswith("int"):
@@ -119,7 +120,7 @@ def check_convergence(
         values = posterior[variable.name].values
         values = values.reshape(*values.shape[:2], -1)
         values = values[:, :, np.ptp(values, axis=(0, 1)) > 0]  # nor have structural zeros
-        step = max(-(-values.shape[2] // max_entries), 1)
+        step = max(-(-values.shape[2] // MAX_CHECKED), 1)
         chosen[variable.name] = (("chain", "draw", f"{variable.name}_entry"), values[:, :, ::step])
     groups = {"posterior": xr.Dataset(chosen), "sample_stats": sample_stats}
     log_warnings(run_convergence_checks(xr.DataTree.from_dict(groups), model))

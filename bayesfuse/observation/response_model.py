@@ -14,7 +14,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError
 from bayesfuse.labels.base import Marginal
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.numerics.threads import check
 from bayesfuse.observation.bound_table import BoundTable
 from bayesfuse.parameters.contract import Statistic
@@ -154,7 +154,7 @@ class ResponseModel(BoundTable):
         by_state = self.labels.class_of_state
         if by_state is None:
             return self._without_states(states)
-        drawn = invert(by_state.cumsum(axis=1)[states % len(by_state)], rng.random(len(states)))
+        drawn = draw_columns(by_state.cumsum(axis=1)[states % len(by_state)], rng)
         return np.where(states < 0, -1, np.where(gold >= 0, gold, drawn))
 
     def _without_states(self, drawn: NDArray[Any]) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import draw_dirichlet, invert
+from bayesfuse.numerics.rows import draw_columns, draw_dirichlet
 from bayesfuse.parameters.contract import Prior
 
 MIN_SHARE = np.finfo(float).tiny  # share of a concentration that remains if statistics are negative
@@ -175,7 +175,7 @@ class DirichletMixture(Dirichlet):
         up_to = np.moveaxis(np.cumsum(self.shares, axis=0), 0, -1)
         up_to = np.broadcast_to(up_to, (times, *up_to.shape))
         flat = up_to.reshape(-1, up_to.shape[-1])
-        which = invert(flat, rng.random(len(flat))).reshape(*up_to.shape[:-1], 1)
+        which = draw_columns(flat, rng).reshape(*up_to.shape[:-1], 1)
         drawn: Array = np.take_along_axis(self.concentration, which, axis=0)
         return drawn[0] if size is None else drawn
 

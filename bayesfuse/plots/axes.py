@@ -50,10 +50,10 @@ def escaped_names(names: Iterable[Any], most: int = LETTERS) -> list[str]:
     return [name.replace("$", r"\$") for name in short]
 
 
-def width_of(names: Iterable[Any], size: float = TEXT, most: int = LETTERS) -> float:
+def width_of(names: Iterable[Any], most: int = LETTERS) -> float:
     """Return the width of the longest name, in inches."""
     wide = max(cell_len(in_one_line(name, most)) for name in names)
-    return 0.6 * size / POINTS * wide  # letters are on average 0.6 times their size wide
+    return 0.6 * TEXT / POINTS * wide  # letters are on average 0.6 times their size wide
 
 
 def new_axes(

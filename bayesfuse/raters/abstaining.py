@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.data.silence import first_rows, of_pairs
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import inlined, inner, kernel
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.factor import Integers, Structure
@@ -203,7 +203,7 @@ class Abstaining(Confusion):
     def redraw_fixed_features(self, tables, truth, responses, rng):
         item, rater, _ = known_pairs(responses)
         up_to = np.exp(tables[0]).cumsum(axis=-1)[rater, truth[item]]
-        return self.from_response_codes(responses, invert(up_to, rng.random(len(item))))
+        return self.from_response_codes(responses, draw_columns(up_to, rng))
 
     def response_codes(self, responses):
         item, _, outcome = known_pairs(responses)
@@ -216,8 +216,8 @@ class Abstaining(Confusion):
         speaks = codes < responses.n_classes
         if not silent.complete:
             silent = of_pairs(pair[~speaks], responses.n_items, responses.n_raters)
-        key = (pair * responses.n_classes + codes)[speaks]
-        table = from_key(key, responses.items, responses.raters, responses.classes, silent)
+        rows = (code[speaks] for code in (item, rater, codes))
+        table = from_codes(*rows, responses.items, responses.raters, responses.classes, silent)
         return replace(table, multiplicity=responses.multiplicity)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import Array, inlined
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.parameters.factor import Factor, Integers, Structure, Tables, made
 
 
@@ -165,7 +165,7 @@ class RaterChannel(Factor):
     def state_about(self, responses: Responses, hidden: Integers, rng: Generator) -> Responses:
         """Return the table with statements about these hidden answers, one for each."""
         stated: Any = responses.stated
-        about = invert(stated.probability.cumsum(axis=1), rng.random(len(hidden)))
+        about = draw_columns(stated.probability.cumsum(axis=1), rng)
         codes = np.append(responses.label, about - hidden)
         return self.from_response_codes(responses, codes)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel, rescale
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.factor import Integers, Structure
@@ -272,7 +272,7 @@ class Confusion(RaterChannel):
     def simulate(self, tables, truth, responses, rng):
         up_to = self.confusion(tables, responses.n_classes, np).cumsum(axis=-1)
         cumulative = up_to[responses.rater, truth[responses.item]]
-        return invert(cumulative, rng.random(len(cumulative)))
+        return draw_columns(cumulative, rng)
 
 
 @inner

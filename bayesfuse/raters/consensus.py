@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import draw_dirichlet, invert
+from bayesfuse.numerics.rows import draw_columns, draw_dirichlet
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.consensus_table import ConsensusTable, shares_within_classes
 from bayesfuse.parameters.contract import Parameter, Role
@@ -264,7 +264,7 @@ class Consensus(RaterChannel):
 
     @staticmethod
     def _simulate_types(tables: Tables, truth: Integers, rng: Generator) -> Integers:
-        return invert(np.exp(tables[0][0]).cumsum(axis=-1)[truth], rng.random(len(truth)))
+        return draw_columns(np.exp(tables[0][0]).cumsum(axis=-1)[truth], rng)
 
     def _simulate_answers(
         self, tables: Tables, types: Integers, rater: Integers, rng: Generator
@@ -277,7 +277,7 @@ class Consensus(RaterChannel):
         clean_type = types - (len(dictionary.rows) - clean.shape[1])
         at = np.flatnonzero(clean_type >= 0)
         rows[at] = clean[rater[at], clean_type[at]]
-        return invert(rows.cumsum(axis=1), rng.random(len(rows)))
+        return draw_columns(rows.cumsum(axis=1), rng)
 
     def redraw_fixed_features(self, tables, truth, responses, rng):
         types = self._simulate_types(tables, truth, rng)
@@ -385,4 +385,4 @@ class ConsensusOfType(Consensus):
         rows = all_rows[truth[responses.item] % len(all_rows)]
         looks = rng.random(responses.n_responses) < competence[responses.rater, 0]
         rows = np.where(looks[:, None], rows, guess[responses.rater])
-        return invert(rows.cumsum(axis=1), rng.random(len(rows)))
+        return draw_columns(rows.cumsum(axis=1), rng)

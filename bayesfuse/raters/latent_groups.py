@@ -10,7 +10,7 @@ import numpy as np
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import inner, kernel
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.dirichlet import Dirichlet
@@ -124,9 +124,9 @@ class LatentGroups(RaterChannel):
         met, place = np.unique(item[grouped] * len(outer) + group[grouped], return_inverse=True)
         if len(met):
             of_item, of_group = np.divmod(met, len(outer))
-            verdict = invert(outer[of_group, truth[of_item]], rng.random(len(met)))
+            verdict = draw_columns(outer[of_group, truth[of_item]], rng)
             source[grouped] = verdict[place]
-        return invert(inner[rater, source], rng.random(len(rater)))
+        return draw_columns(inner[rater, source], rng)
 
     def votes(self, responses):
         """Count one vote per group and item, shared by its raters' labels."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences, positions_of, previous_labels
 from bayesfuse.numerics.kernels import Array, fill, inner
-from bayesfuse.numerics.rows import invert, shares
+from bayesfuse.numerics.rows import draw_columns, shares
 from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.factor import Integers, Structure
@@ -128,6 +128,6 @@ class SequentialConfusion(Confusion):
         order = np.argsort(turn, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1):
             matrix = rater[rows] * (n_classes + 1) + previous[before[rows]] + 1
-            label[rows] = invert(cumulative[matrix, truth[item[rows]]], rng.random(len(rows)))
+            label[rows] = draw_columns(cumulative[matrix, truth[item[rows]]], rng)
             np.maximum.at(previous, pair[rows], label[rows])
         return label

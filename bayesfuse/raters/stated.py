@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.numerics.kernels import TINY, inlined, inner, kernel, rescale
-from bayesfuse.numerics.rows import invert, pick, share_out
+from bayesfuse.numerics.rows import draw_columns, pick, share_out
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.raters.confusion import (
@@ -176,4 +176,4 @@ class Stated(Confusion):
         if (stated := responses.stated) is None:
             return table
         up_to = np.exp(tables[0]).cumsum(axis=-1)[stated.rater, truth[stated.item]]
-        return self.state_about(table, invert(up_to, rng.random(len(up_to))), rng)
+        return self.state_about(table, draw_columns(up_to, rng), rng)

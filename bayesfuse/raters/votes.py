@@ -14,7 +14,7 @@ from bayesfuse.data.responses import Responses, from_key
 from bayesfuse.data.silence import of_pairs
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.numerics.rows import invert
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.parameters.capabilities import Capabilities
 from bayesfuse.parameters.contract import Parameter
 from bayesfuse.parameters.factor import Integers, Structure, Tables
@@ -166,7 +166,7 @@ class Votes(Confusion):
         number = np.arange(len(votes.item))
         up_to = votes.share[truth[votes.item], number].cumsum(axis=-1)
         label = responses.label
-        label[votes.row] = invert(up_to, rng.random(len(number)))[votes.vote]
+        label[votes.row] = draw_columns(up_to, rng)[votes.vote]
         return label
 
     def fixed_feature_likelihood(self, tables, responses):

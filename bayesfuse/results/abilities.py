@@ -22,6 +22,7 @@ from bayesfuse.results.contents import (
     all_draws,
     class_names,
     constants,
+    copies_of,
     evenly_spaced,
     known_classes,
     named,
@@ -377,8 +378,7 @@ def _expected_mix(result: xr.DataTree, rows: tuple[Any, ...], n_raters: int) -> 
     """Return the expected shares of the classes among the items of every rater."""
     item, rater, _ = rows
     probability = label_probabilities(result).transpose("item", "class").values
-    known = constants(result)
-    copies = known["multiplicity"].values if "multiplicity" in known else np.ones(len(probability))
+    copies = copies_of(result, len(probability))
     weighted = (probability * copies[:, None])[item]
     mix = np.stack([np.bincount(rater, column, n_raters) for column in weighted.T], axis=1)
     mix += probability.mean(axis=0) * 1e-9  # of all items, for raters without responses
@@ -390,8 +390,7 @@ def _expected(result: xr.DataTree) -> xr.Dataset:
     """Return the expected share of right responses, one draw without uncertainty."""
     item, rater, label = require_rows(result, "The accuracy of raters")
     probability = label_probabilities(result).transpose("item", "class").values
-    known = constants(result)
-    copies = known["multiplicity"].values if "multiplicity" in known else np.ones(len(probability))
+    known, copies = constants(result), copies_of(result, len(probability))
     size = known.sizes["rater"]
     number = np.bincount(rater, copies[item], size)
     right = np.bincount(rater, probability[item, label] * copies[item], size)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
 from bayesfuse.data.names import listed, unique_names
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, require_kind
 from bayesfuse.observation import LogParameters, ResponseModel
@@ -247,12 +247,8 @@ def observed_labels(result: xr.DataTree) -> Responses:
     rows, known = observed_rows(result), constants(result)
     if rows is None or not {"item", "rater", "class"} <= set(known.coords):
         raise needs_model(f"the responses, but groups {sorted(result.children)}")
-    item, rater, label = rows
-    items, raters, classes = (
-        unique_names(known[dim].values, dim) for dim in ("item", "rater", "class")
-    )
-    key = (item * len(raters) + rater) * len(classes) + label
-    table = from_key(key, items, raters, classes)
+    names = (unique_names(known[dim].values, dim) for dim in ("item", "rater", "class"))
+    table = from_codes(*rows, *names)
     if "multiplicity" in known:
         table = replace(table, multiplicity=known["multiplicity"].values.astype(np.int64))
     return replace(table, ordered=bool(known.attrs.get(schema.ORDERED_CLASSES, 0)))

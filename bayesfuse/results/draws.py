@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.names import smallest_integer
 from bayesfuse.numerics.batches import add_to_batches
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import side_by_side
@@ -152,8 +153,8 @@ class Draws:
             n_values = every if units is None else units
             self.pointwise = np.full((n_chains, n_draws, n_values), np.nan)
         if labels and n_all * table.n_items <= MAX_VALUES:
-            small = np.int8 if table.n_classes <= 128 else np.int32
-            self.labels = np.full((n_chains, n_draws, table.n_items), -1, dtype=small)
+            dtype = smallest_integer(table.n_classes)
+            self.labels = np.full((n_chains, n_draws, table.n_items), -1, dtype=dtype)
 
     def add(self, chain: int, rows: dict[str, Array], labels: NDArray[Any] | None = None) -> None:
         """Add the next draw of a chain; with drawn labels, given neighbours (Rao–Blackwell)."""

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.sequences import previous_labels
+from bayesfuse.data.sequences import consecutive_rows
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.errors import PoorFitWarning, warn
 from bayesfuse.labels.chain import MarkovChain
@@ -33,11 +33,8 @@ def repeated_errors(
     given the same labels.
     """
     responses, gold = observation.responses, observation.gold
-    _, pair = previous_labels(observation.known_by("sequences", None, "Errors go on"), responses)
-    key = responses.item.astype(np.int64) * responses.n_raters + responses.rater
-    _, first = np.unique(key, return_index=True)  # pairs are numbered in the order of the rows
-    later = np.flatnonzero(pair >= 0)
-    earlier = first[pair[later]]
+    sequences = observation.known_by("sequences", None, "Errors go on")
+    later, earlier = consecutive_rows(sequences, responses)
     shares = []
     for rows in points:
         states: Any = observation.by_item(observation.draw(rows, rng))

@@ -15,7 +15,7 @@ from bayesfuse import labels as label_priors, raters as rater_channels
 from bayesfuse.data.arrays import as_array, as_python, shown
 from bayesfuse.data.known import read_classifier, read_covariates, read_populations
 from bayesfuse.data.names import listed, places, unique_names
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.independent import ANEW, ItemRows, log_word
@@ -312,7 +312,7 @@ def bind(
 
 def confusion_at(observation: ResponseModel, rows: LogParameters) -> Array:
     """Return the confusion matrices (raters, classes, answers) at some parameters."""
-    channel, _ = observation.raters.at(rows, observation.rater_structure)
+    channel, _ = observation.channel_at(rows)
     return channel.confusion(observation.tables(rows), observation.table.n_classes, np)
 
 
@@ -328,9 +328,8 @@ def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
         )
     if np.array_equal(place, np.arange(len(classes))):
         return responses
-    key = responses.item * responses.n_raters + responses.rater
-    key = key * len(classes) + place[responses.label]
-    table = from_key(key, responses.items, responses.raters, classes)
+    codes = responses.item, responses.rater, place[responses.label]
+    table = from_codes(*codes, responses.items, responses.raters, classes)
     stated = responses.stated
     if stated is not None:
         stated = stated.with_classes(place, len(classes))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.numerics.kernels import Array
+from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.numerics.tables import SMALLEST
 from bayesfuse.results.item_knowledge import TINY, ItemKnowledge
 
@@ -144,13 +145,6 @@ def _tilted(probability: Array, ratio: Array) -> Array:
     return weight / np.maximum(weight.sum(axis=1, keepdims=True), SMALLEST)
 
 
-def _draw(weight: Array, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw a class for every row of weights."""
-    up_to = weight.cumsum(axis=1)
-    drawn: NDArray[np.int64] = (rng.random((len(up_to), 1)) * up_to[:, -1:] >= up_to).sum(axis=1)
-    return np.minimum(drawn, weight.shape[1] - 1)
-
-
 def _ratios(
     samples: int,
     probability: Array,
@@ -190,7 +184,7 @@ def _ratios(
         ratio = np.where(mean > 2 * TINY, group_share / mean, 1.0)
         if sweep >= 0 and sweep % THIN == 0:
             ratios_drawn[sweep // THIN, active] = ratio
-        label = _draw(probability * ratio[code], rng)
+        label = draw_columns((probability * ratio[code]).cumsum(axis=1), rng)
         count = np.bincount(code * n_classes + label, minlength=group_share.size).reshape(
             group_share.shape
         )
@@ -226,7 +220,7 @@ def _relabel(
     change = np.flatnonzero(rng.random(len(labels)) * now >= then[rows, labels])
     gain = np.maximum(then[change] - probability[change], 0.0)
     some = gain.sum(axis=1) > 0
-    labels[change[some]] = _draw(gain[some], rng)
+    labels[change[some]] = draw_columns(gain[some].cumsum(axis=1), rng)
 
 
 def residuals(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.label_sets import LabelSets, known_answers
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses, from_codes
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.data.vote_counts import VOTERS
@@ -29,10 +29,12 @@ from bayesfuse.results.contents import (
     all_draws,
     class_names,
     constants,
+    copies_of,
     named,
     observed_labels,
     observed_rows,
     require_rows,
+    stored as stored_variable,
 )
 from bayesfuse.results.item_grades import class_values, require_ordered
 from bayesfuse.results.joint_labels import GROUP, stored
@@ -137,7 +139,7 @@ def rater_table(
     require_choice("columns", columns, "main", "all")
     if isinstance(result, LabelSets):
         known = None if truth is None else known_answers(result, truth)
-        return _without_model(_over_labels(result), by, known)
+        return _without_model(over_labels(result), by, known)
     if not isinstance(result, xr.DataTree):
         return _without_model(read_table(result)[0], by, truth)
     if SETS in result.children:
@@ -247,7 +249,7 @@ def _known(
     rows, known = observed_rows(result), constants(result)
     if rows is None:
         return None
-    copies = known["multiplicity"].values if "multiplicity" in known else np.ones(len(gold))
+    copies = copies_of(result, len(gold))
     gold = gold if here is None else np.where(here, gold, -1)
     return _on_known(rows, copies, gold, known["rater"].values)
 
@@ -287,12 +289,11 @@ def _are_ends(table: pd.DataFrame) -> NDArray[np.bool_]:
     return np.array([name.endswith(("_low", "_high")) for name in table])
 
 
-def _over_labels(sets: LabelSets) -> Responses:
+def over_labels(sets: LabelSets) -> Responses:
     """Return the answers to all questions with a rater for every person, not one for each label."""
     table = sets.questions
-    rater = table.rater // sets.n_labels
-    key = (table.item * len(sets.raters) + rater) * table.n_classes + table.label
-    return from_key(key, table.items, sets.raters, table.classes)
+    codes = table.item, table.rater // sets.n_labels, table.label
+    return from_codes(*codes, table.items, sets.raters, table.classes)
 
 
 def _without_model(responses: Responses, by: Any, truth: Any) -> pd.DataFrame:
@@ -353,11 +354,11 @@ def rater_grades(result: xr.DataTree, *, ci_prob: float | None = None) -> xr.Dat
 
 def _grades(result: xr.DataTree, drawn: xr.Dataset, ci_prob: float | None) -> xr.Dataset:
     """Return the same for abilities, and parameters of graded raters."""
-    draws = drawn["confusion"].transpose("chain", "draw", "rater", "class", "answer")
+    draws = stored_variable(drawn, "confusion")
+    draws = draws.transpose("chain", "draw", "rater", "class", "answer")
     values = class_values(draws["class"].values)
-    known = constants(result)
-    copies = known["multiplicity"].values if "multiplicity" in known else None
-    share = np.average(label_probabilities(result).values, axis=0, weights=copies)
+    labels = label_probabilities(result)
+    share = np.average(labels.values, axis=0, weights=copies_of(result, labels.sizes["item"]))
     gap = values - values[:, None]  # given minus true, (class, answer)
     by_name = {}
     for name, cost in (("bias", gap), ("error", np.abs(gap))):

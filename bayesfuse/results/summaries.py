@@ -70,6 +70,8 @@ def summary(
     if var_names is not None:
         names = [var_names] if isinstance(var_names, str) else require_names("var_names", var_names)
     draws = posterior_draws(result, *map(str, names))
+    if "label" in draws.dims:  # the name of the dimension into which ArviZ stacks all entries
+        draws = draws.rename(label="label_of_set")
     with np.errstate(invalid="ignore"):  # zero by zero, of entries that are the same in all draws
         table = pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
     rates = any(re.search("sensitivity|specificity", str(name)) for name in names)
@@ -127,12 +129,19 @@ def most_uncertain(result: xr.DataTree | xr.DataArray) -> xr.DataArray:
     return probability.isel(item=np.argsort(probability.max("class").values, kind="stable"))
 
 
+def are_answered(result: xr.DataTree, n_items: int) -> NDArray[np.bool_]:
+    """Return which items have responses (items,), all if a result does not store that."""
+    data = constants(result)
+    if "item_index" not in data:
+        return np.ones(n_items, dtype=bool)
+    number: NDArray[np.int64] = np.bincount(data["item_index"].values, minlength=n_items)
+    return number > 0
+
+
 def answered(result: xr.DataTree, labels: xr.DataArray | None = None) -> xr.DataArray:
     """Return the label probabilities of items with responses, if there are any."""
-    labels, data = label_probabilities(result) if labels is None else labels, constants(result)
-    if "item_index" not in data:
-        return labels
-    has_response = np.bincount(data["item_index"].values, minlength=labels.sizes["item"]) > 0
+    labels = label_probabilities(result) if labels is None else labels
+    has_response = are_answered(result, labels.sizes["item"])
     return labels.isel(item=has_response) if has_response.any() else labels
 
 

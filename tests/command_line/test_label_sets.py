@@ -30,6 +30,8 @@ def posts(tmp_path, monkeypatch):
 
 
 def test_sets_are_read_and_written(posts, capsys):
+    # another column has the name of one that is chosen
+    pd.read_csv("posts.csv", keep_default_na=False).assign(item=9).to_csv("posts.csv", index=False)
     files = ["--normalise", "--gold", "known.csv", "--report", "page.html"]
     files += ["--rater-table", "raters.csv", "--labels", "labels.csv", "--output", "posts.nc"]
     assert main(["fit", "posts.csv", *OPTIONS, *files]) == 0

@@ -369,3 +369,11 @@ def test_other_tables_are_refused(given, settings, message):
 )
 def test_other_known_labels_are_refused(given, message):
     refused_as((ModelError, ResponsesError), message, bf.checks.identifiability, WIDE, given)
+
+
+def test_a_table_that_pandas_wrote_twice_with_its_index_is_read(tmp_path):
+    frame = pd.DataFrame({"item": [0, 0, 1], "rater": ["x", "y", "x"], "label": ["a", "b", "a"]})
+    path = tmp_path / "twice.csv"
+    frame.to_csv(path)
+    pd.read_csv(path).to_csv(path)
+    assert bf.vote_shares(path).equals(bf.vote_shares(frame))

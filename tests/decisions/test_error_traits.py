@@ -85,6 +85,8 @@ def test_traits_are_read_by_item_and_rater():
     odd = traits.assign(colour="red")
     refused("names of classes", bf.decisions.error_traits, result, odd)
     refused("traits must be", bf.decisions.error_traits, result, [1])
+    stated = drawn_result([[0, 1]], ["A", "B"], bf.Responses.from_probabilities(np.eye(2)[:, None]))
+    refused("stated probabilities alone", bf.decisions.error_traits, stated, traits.head(2))
 
 
 def test_labels_needed_shrink_the_interval_as_computed():

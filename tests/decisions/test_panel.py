@@ -274,6 +274,19 @@ def test_further_labels_correct_the_labelled_items():
     refused("sizes must be a whole number", errors_after, a_result(), [-1])
 
 
+def test_known_labels_that_may_be_wrong_stay_doubtful():
+    """Labelling other items does not correct them, even where they are nearly all items."""
+    drawn = np.tile([0, 1, 0, 1, 0], (100, 1))
+    drawn[:40, :2] = 1, 0  # two known items, wrong in 40 of 100 draws
+    drawn[::5, 4] = 1  # the only unknown one
+    table = bf.Responses.from_matrix(np.tile([[0], [1]], (3, 2))[:5], classes=[0, 1])
+    result = drawn_result(drawn, [0, 1], table, gold=[0, 1, 0, 1, -1])
+    found = errors_after(result, [1], ci_prob=0.9, random_seed=1)
+    assert found["labels"].tolist() == [0, 1] * 2
+    np.testing.assert_allclose(found["wrong"], [1.0, 0.8] * 2)
+    assert found["high"].tolist() == [3, 2] * 2
+
+
 def test_judges_are_dropped_only_if_the_loss_on_gold_falls():
     """One who guesses goes; of good ones, none does, however little it adds."""
     rng = np.random.default_rng(5)

@@ -14,7 +14,6 @@ from bayesfuse.models import DawidSkene
 pytestmark = pytest.mark.usefixtures("few_draws", "shared_errors")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
 INDEPENDENCE = "bayesfuse.ensemble.evidence.Evidence.independence"
-fuse_module = import_module("bayesfuse.ensemble.fuse")  # the package's name is that of the function
 
 
 @pytest.fixture

@@ -180,21 +180,6 @@ def test_judges_who_agree_because_they_are_right_are_not_the_worst(unchecked, se
     assert own["log_loss"] < votes["log_loss"] + 0.1
 
 
-def test_oddities_of_a_table_are_pointed_out():
-    rng = np.random.default_rng(1)
-    names = np.array(["no", "yes"])[rng.integers(0, 2, (200, 3))].astype(object)
-    names[0, 0] = "yes "
-    with pytest.warns(UserWarning, match="differ only in case, spaces"):
-        table = bf.Responses.from_matrix(names)
-    (words,) = bf.checks.identifiability(table).problems
-    assert "count as 2 different classes: 'yes' (" in words and "'yes ' (1)" in words
-    names[0, 0] = "no"
-    assert bf.checks.identifiability(names).problems == []
-    frame = bf.Responses.from_matrix(names).to_frame()
-    again = bf.Responses.from_long(pd.concat([frame, frame.head(2)]))
-    assert "Check that 2 responses are not copies" in bf.checks.identifiability(again).problems[0]
-
-
 def test_rules_get_the_model_of_rules(unchecked):
     table, _ = rules(1, n_items=300, n_rules=6)
     told = bf.fuse(table, **QUIET)
@@ -228,6 +213,8 @@ def test_other_tables(crowd, unchecked, kind):
         assert told.attrs["models"] == ["Dawid–Skene", "vote shares"]
         no_time = r"No time was left for .*item_difficulty.*: give more.*\(--time\)\."
         assert re.search(no_time, told.checks[-1])
+        predicted = bf.predict(told, table.take(np.arange(3)))
+        np.testing.assert_allclose(probabilities(predicted), probabilities(told)[:3], atol=1e-6)
 
 
 def test_too_little_time_gives_vote_shares(crowd):
@@ -260,11 +247,15 @@ def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     assert (labels.loc[list(known), "probability"] > 0.9).all() and len(labels) == 40
     assert (labels["label"] == crowd.responses.classes[crowd.truth]).mean() > 0.7
     assert len(told.raters()) == 6
+    some = np.array([1, 2, 3])
+    predicted = bf.predict(told, crowd.responses.take(some))
+    np.testing.assert_allclose(probabilities(predicted), probabilities(told)[some], atol=0.05)
 
 
 def test_errors(crowd, fused):
     refused(r"minutes must be a positive.*Got: 0", bf.fuse, crowd.responses, minutes=0)
     refused(r"Only the answer of bf\.fuse", fused["models"].explain)
+    assert not hasattr(fused["label_posterior"], "log_likelihood")
 
 
 def test_without_time_an_item_of_each_pattern_counts_as_often_as_it_occurs():

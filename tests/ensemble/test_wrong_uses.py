@@ -24,6 +24,10 @@ POINT = bf.find_map(MODEL)
             lambda: bf.fuse(LONG.rename(columns=lambda name: f"my {name}")),
             "name the columns by item=, rater=",
         ),
+        (
+            lambda: bf.fuse(LONG.rename(columns={"label": "said"}), rater="worker"),
+            r"give rater= \(did you mean 'rater'.* no column 'worker' and no column 'label'",
+        ),
         (lambda: bf.predict(POINT, LONG), "undeclared|not declared|among"),
         (lambda: bf.DawidSkene, r"bf\.models\.DawidSkene"),
         (lambda: bf.fuse(LONG, ordered=True), "as an ordered categorical"),

@@ -309,7 +309,9 @@ def test_invalid_input_is_refused():
     refused("or 'nuts'", bf.sample, WeightedVotes(responses, gold), sampler="gibbs", **QUIET)
     with pytest.raises(ModelError, match=r"known labels given the responses.*model\.predict"):
         bf.find_map(WeightedVotes(responses, gold))
-    refused("Got: thin=", bf.sample, WeightedVotes(responses, gold), thin=2, **QUIET)
+    for sampler in ("auto", "nuts"):
+        settings = {"thin": 2, "sampler": sampler, **QUIET}
+        refused("Got: thin=", bf.sample, WeightedVotes(responses, gold), **settings)
     counts = bf.Responses.from_counts({"00": 40, "01": 6, "11": 14})
     refused("expand", WeightedVotes, counts, {counts.items[0]: counts.classes[0]})
     alone = bf.Responses.from_matrix([[0, 1], [-1, -1]], items=["a", "b"])

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from drawn_results import drawn_result
 from matplotlib import pyplot as plt
+from refusals import refused
 
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, ItemTypes, LabellingFunctions
@@ -131,6 +132,8 @@ def test_rules_have_precision_and_no_columns_without_meaning():
     assert ((wide["high"] - wide["low"]) > 1.4 * (table["high"] - table["low"])).all()
     assert bf.plots.plot_raters(result)[0].get_title() == "where a rule fires"
     plt.close("all")
+    result["constant_data"].attrs["ordered_classes"] = 1
+    refused("no 'confusion'", bf.plots.plot_graders, result)
 
 
 def test_dispersion_is_measured_given_the_labels_where_no_model_has_it():

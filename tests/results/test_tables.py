@@ -297,6 +297,14 @@ def test_raters_of_a_result_whose_table_has_silence():
     pd.testing.assert_frame_equal(by_rater[columns].sort_index(), alone[columns])
 
 
+def test_variables_by_label_are_summarised():
+    drawn = np.random.default_rng(1).random((2, 30, 2))
+    posterior = xr.Dataset({"rate": (("chain", "draw", "label"), drawn)}, {"label": ["x", "y"]})
+    found = bf.summary(xr.DataTree.from_dict({"posterior": posterior}), round_to="none")
+    assert found.index.tolist() == ["rate[x]", "rate[y]"]
+    np.testing.assert_allclose(found["mean"], drawn.mean(axis=(0, 1)))
+
+
 def test_raters_of_label_sets_before_a_fit():
     frame = pd.DataFrame(
         {"item": [1, 1, 2, 2], "rater": [*"xyxy"], "label": ["a;b", "a", "b", "c"]}
