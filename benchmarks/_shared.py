@@ -67,7 +67,8 @@ class Kept(io.TextIOBase):
         self.screen.flush()
         self.text += text
         if self.text.strip():
-            self.path.write_text(f"{self.head}{self.text.strip()}\n```\n")
+            body = self.text.lstrip("\n").rstrip()  # the first line may be indented
+            self.path.write_text(f"{self.head}{body}\n```\n")
         return len(text)
 
 

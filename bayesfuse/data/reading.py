@@ -137,15 +137,16 @@ def read_matrix(
         items = getattr(matrix, "index", None) if items is None else items
         raters = names if raters is None else raters
         values, marks, classes = _frame_values(matrix, names, marks, classes, missing, abstain)
+        _require_cells(values, matrix)
     else:
         if isinstance(matrix, xr.DataArray) and matrix.ndim == 2:
             coordinates: Any = list(map(matrix.coords.get, matrix.dims))
             items = coordinates[0] if items is None else items
             raters = coordinates[1] if raters is None else raters
         values = as_array(matrix)
+        _require_cells(values, matrix)
         if missing is UNDECLARED:
             marks += marks_in_text([values], names_of_labels(classes, abstain))
-    _require_cells(values, matrix)
     if values.dtype.kind not in "OU":
         marks = [mark for mark in marks if not isinstance(mark, str)]
     answered = ~pd.isna(values)

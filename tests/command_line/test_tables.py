@@ -7,6 +7,7 @@ import re
 import sys
 import tarfile
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pandas as pd
@@ -322,12 +323,15 @@ def test_columns_that_are_no_raters_are_ignored(folder, capsys):
 def test_one_object_a_line_is_a_table(folder, capsys):
     frame = pd.read_csv("films.csv")
     frame.to_json("films.jsonl", orient="records", lines=True)
-    frame.to_parquet("films.parquet")
-    printed = []
-    for ending in ("csv", "jsonl", "parquet"):
+    endings = ["csv", "jsonl"]
+    if find_spec("pyarrow"):  # which the oldest dependencies lack
+        frame.to_parquet("films.parquet")
+        endings.append("parquet")
+    printed = set()
+    for ending in endings:
         assert main(["doctor", f"films.{ending}", *COLUMNS]) == 0
-        printed.append(capsys.readouterr().out)
-    assert printed[0] == printed[1] == printed[2]
+        printed.add(capsys.readouterr().out)
+    assert len(printed) == 1
     Path("t.jsonl").write_text('{"item": 1, "rater": "a", "label": "x"}\n{"item": 1')
     fails(capsys, main(["doctor", "t.jsonl"]), "cannot read t.jsonl as a table")
 

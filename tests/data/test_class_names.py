@@ -2,6 +2,7 @@
 
 import unicodedata
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -61,8 +62,11 @@ def readers(frame, folder, **naming):
     path = folder / "table.csv"
     frame.to_csv(path, index=False)
     options = [f"--{k}" if v is True else f"--{k}={v}" for k, v in naming.items()]
-    (folder / "parts").mkdir(exist_ok=True)
-    frame.to_parquet(folder / "parts" / "1.parquet")
+    partitions = {}
+    if find_spec("pyarrow"):  # which the oldest dependencies lack
+        (folder / "parts").mkdir(exist_ok=True)
+        frame.to_parquet(folder / "parts" / "1.parquet")
+        partitions["from_parquet"] = bf.Responses.from_parquet(folder / "parts", **naming).head
     counts = dict(zip(map(tuple, patterns.index), patterns.tolist(), strict=True))
     judged = frame.rename(columns={"rater": "judge", "label": "verdict"})
     return {
@@ -71,7 +75,7 @@ def readers(frame, folder, **naming):
         "from_matrix": bf.Responses.from_matrix(matrix, **naming),
         "array": bf.Responses.from_matrix(matrix.to_numpy(), raters=["x", "y"], **naming),
         "from_counts": bf.Responses.from_counts(counts, raters=["x", "y"], **naming),
-        "from_parquet": bf.Responses.from_parquet(folder / "parts", **naming).head,
+        **partitions,
         "read_verdicts": bf.io.read_verdicts(judged, **naming).responses,
         "shell": read_tables(parse(["fit", str(path), *options])).responses,
     }

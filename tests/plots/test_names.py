@@ -99,7 +99,9 @@ PICTURES = {
         c.checked(CHECKS.conditional_dependence, least=1)
     ),
     "plot_graders": lambda c: plots.plot_graders(c.of_graders()),
-    "plot_graph": lambda c: plots.plot_graph(c.result, c.graph),
+    "plot_graph": lambda c: plots.plot_graph(
+        c.result, c.graph, layout=np.indices((c.responses.n_items, 2))[0]
+    ),
     "plot_grid": lambda c: plots.plot_grid(c.result, (1, c.responses.n_items)),
     "plot_known_labels": lambda c: plots.plot_known_labels(c.of_known_labels()),
     "plot_labels": lambda c: plots.plot_labels(c.result),
