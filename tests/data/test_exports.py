@@ -118,7 +118,7 @@ def test_exports_are_read_in_python_and_in_the_shell(export, tmp_path, capsys):
     kind = ["--format", reader.replace("_", "-")]
     assert main(["doctor", *map(str, paths), *kind, *options]) == 0
     printed = capsys.readouterr().out
-    assert f"bf.io.read_{reader}" in printed and SECRET not in printed
+    assert f"Read as {kind[1]} (--format)" in printed and SECRET not in printed
     in_shell = read_tables(parse(["doctor", *map(str, paths), *kind, *options])).responses
     assert in_shell.to_frame().to_numpy().tolist() == expected
     assert in_shell.items.tolist() == table.items.tolist()
