@@ -165,15 +165,19 @@ def expanded(observation: ResponseModel) -> ResponseModel:
     """Return an observation with one row per item, as replicated data have."""
     if observation.table is observation.responses and observation.responses.is_unweighted:
         return observation
-    responses = observation.responses.expand()
-    gold = np.repeat(observation.gold, observation.responses.multiplicity)
+    table = observation.responses
+    copies = np.repeat(np.arange(table.n_items), table.multiplicity)
+    responses = table.expand()
+    labels = observation.labels.subset(copies)
     return replace(
         observation,
         responses=responses,
         table=responses,
+        labels=labels,
+        raters=observation.raters.subset(copies),
         inverse=np.arange(responses.n_items),
-        gold=gold,
-        label_structure=observation.labels.structure(responses),
+        gold=observation.gold[copies],
+        label_structure=labels.structure(responses),
     )
 
 

@@ -160,7 +160,8 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel)
             "can explain any agreement by accuracies."
         )
     if not groups:
-        return f"No pair of {n_pairs} shares more mistakes than the model expects."
+        pairs = "The pair of raters shares no" if n_pairs == 1 else f"No pair of {n_pairs} shares"
+        return f"{pairs} more mistakes than the model expects."
     named = "; ".join(listing(group, 6) for group in groups)
     sentence = f"These raters share more mistakes than the model expects: {named}."
     if not _has_only_labels(observation.responses):  # which no other model takes
@@ -177,11 +178,17 @@ def _in_words(groups: list[list[Any]], n_pairs: int, observation: ResponseModel)
 
 def _is_saturated(observation: ResponseModel) -> bool:
     """Return whether raters' rows and class shares can fit the frequencies of all responses."""
-    n_raters, n_classes = observation.responses.n_raters, observation.responses.n_classes
-    if observation.labels.needs or n_raters > 3:  # populations, for example, add information
+    labels, responses = observation.labels, observation.responses
+    n_raters, n_classes = responses.n_raters, responses.n_classes
+    n_populations = 1
+    if isinstance(labels, Independent) and labels.population is not None:
+        n_populations = labels.n_populations
+    elif labels.needs:  # an order, for example, adds information
         return False
-    n_parameters = (n_raters * n_classes + 1) * (n_classes - 1)
-    return bool(n_parameters >= n_classes**n_raters - 1)
+    if n_raters > 3:
+        return False
+    n_parameters = (n_raters * n_classes + n_populations) * (n_classes - 1)
+    return bool(n_parameters >= n_populations * (n_classes**n_raters - 1))
 
 
 def item_difficulty(

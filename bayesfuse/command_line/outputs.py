@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -25,7 +24,13 @@ from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.results.collapse import ONE_MODE_RHAT
 from bayesfuse.results.compatibility import observation_of
 from bayesfuse.results.contents import require_draws
-from bayesfuse.results.summaries import VISIBLE, coverage, least_certain, posterior_draws
+from bayesfuse.results.summaries import (
+    VISIBLE,
+    coverage,
+    least_certain,
+    posterior_draws,
+    summarise_draws,
+)
 
 MAX_BYTES = 200_000_000  # bytes of an answer above which its models are left out
 
@@ -210,13 +215,11 @@ def n_draws(result: xr.DataTree) -> int:
 
 def _parameter_table(result: xr.DataTree) -> str:
     """Return the entries of small parameters of the labels."""
-    import arviz as az
-
     draws = result["posterior"].dataset
     names = [name for name in PARAMETERS if name in draws and draws[name][0, 0].size <= MAX_ENTRIES]
     if not names:
         return ""
-    table = az.summary(draws[names], kind="stats", ci_kind="eti", round_to="none")
+    table = summarise_draws(draws[names], kind="stats", ci_kind="eti", round_to="none")
     rows = [[name, ESTIMATE(mean, low, high)] for name, mean, _, low, high in table.itertuples()]
     return as_columns(["parameter", "mean"], rows)
 
@@ -254,14 +257,11 @@ def _item_table(probability: xr.DataArray, sequences: bf.Sequences | None) -> st
 
 def _convergence(model: bf.build.LabelModel, result: xr.DataTree) -> str:
     """Return the worst R-hat and ESS, with advice if they are insufficient."""
-    import arviz as az
-
     names = [variable.name for variable in model.free_RVs]
     draws = posterior_draws(result, *names)
     step = -(-sum(array[0, 0].size for array in draws.values()) // MAX_CHECKED)
     draws = draws.isel(rater=slice(None, None, step), missing_dims="ignore")
-    with np.errstate(invalid="ignore"):  # structural zeros have no R-hat
-        diagnostics = az.summary(draws, kind="diagnostics", round_to="none")[["r_hat", "ess_bulk"]]
+    diagnostics = summarise_draws(draws, kind="diagnostics", round_to="none")[["r_hat", "ess_bulk"]]
     if diagnostics.isna().all().any():
         return "Convergence cannot be assessed: that needs two or more chains and more draws."
     rhat, ess = diagnostics["r_hat"].max(), diagnostics["ess_bulk"].min()

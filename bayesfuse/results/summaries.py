@@ -31,6 +31,16 @@ VISIBLE = 0.005  # probabilities below this are not shown
 
 
 @explains_keywords
+def summarise_draws(draws: xr.Dataset, **kwargs: Any) -> pd.DataFrame:
+    """Return ArviZ's summary of draws, which mislabels entries of several variables at once."""
+    import arviz as az
+
+    if "label" in draws.dims:  # the name of the dimension into which ArviZ stacks all entries
+        draws = draws.rename(label="label_of_set")
+    with np.errstate(invalid="ignore"):  # zero by zero, of entries that are the same in all draws
+        return pd.concat([az.summary(draws[[name]], **kwargs) for name in draws.data_vars])
+
+
 def summary(
     result: xr.DataTree, var_names: str | Sequence[str] | None = None, **kwargs: Any
 ) -> pd.DataFrame:
@@ -64,16 +74,10 @@ def summary(
     >>> bf.summary(result, ["prevalence", "sensitivity"]).index[[0, 4, 5]].tolist()
     ['prevalence[1]', 'sensitivity[1, 1]', 'sensitivity[1, 2]']
     """
-    import arviz as az
-
     names = list(require_draws(result, "A summary").data_vars)
     if var_names is not None:
         names = [var_names] if isinstance(var_names, str) else require_names("var_names", var_names)
-    draws = posterior_draws(result, *map(str, names))
-    if "label" in draws.dims:  # the name of the dimension into which ArviZ stacks all entries
-        draws = draws.rename(label="label_of_set")
-    with np.errstate(invalid="ignore"):  # zero by zero, of entries that are the same in all draws
-        table = pd.concat([az.summary(draws[[name]], **kwargs) for name in names])
+    table = summarise_draws(posterior_draws(result, *map(str, names)), **kwargs)
     rates = any(re.search("sensitivity|specificity", str(name)) for name in names)
     return with_positive_class(table, class_names(result)) if rates else table
 

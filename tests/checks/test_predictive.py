@@ -46,6 +46,26 @@ def at(point, **values):
     return result
 
 
+def test_checks_of_counts_are_those_of_their_copies():
+    """Also by populations; two tests cannot show shared errors in two, but in three they can."""
+    counts, people = bf.datasets.tuberculosis()
+    copies = np.repeat([people[name] for name in counts.items], counts.multiplicity)
+    model = DawidSkene(counts, populations=people)
+    point = bf.find_map(model)
+    one_by_one = DawidSkene(counts.expand(), populations=copies)
+    expanded = bf.find_map(one_by_one)
+    for check in (bf.checks.pairwise_agreement, bf.checks.conditional_dependence):
+        first = check(point, model, draws=20, random_seed=1)
+        second = check(expanded, one_by_one, draws=20, random_seed=1)
+        name = "agreement" if "agreement" in first else "observed"
+        assert np.allclose(first[name], second[name])
+    assert first.attrs["verdict"].startswith("2 raters cannot show shared mistakes")
+    three = np.arange(counts.n_items) % 3
+    model = DawidSkene(counts, populations=three)
+    check = bf.checks.conditional_dependence(bf.find_map(model), model, draws=2, random_seed=1)
+    assert check.attrs["verdict"].startswith("The pair of raters shares no more mistakes")
+
+
 def test_counts_over_pairs_are_those_of_loops(small):
     truth = np.arange(small.n_items) % small.n_classes
     model = DawidSkene(small, gold=dict(enumerate(truth.tolist())))
