@@ -21,7 +21,13 @@ from bayesfuse.ensemble.fits import Fits, Session
 from bayesfuse.ensemble.fused import Fused
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.known import correct
-from bayesfuse.ensemble.members import GROUPS, INDEPENDENT, ONE_ACCURACY, UNPOOLED
+from bayesfuse.ensemble.members import (
+    GROUPS,
+    INDEPENDENT,
+    LEAST_WEIGHT,
+    ONE_ACCURACY,
+    UNPOOLED,
+)
 from bayesfuse.ensemble.narrative import Finding, headline, opening, sources, word, word_by_model
 from bayesfuse.ensemble.schedule import Schedule
 from bayesfuse.ensemble.weights import compare
@@ -64,7 +70,7 @@ def combine(
     fused = Fused.from_dict(groups)
     _judge_raters(fused, fits, shares, session.seed)
     notes = word(
-        _subset(inputs, fits) + _dependence(evidence, fits, shares) + _order(inputs, evidence)
+        _subset(inputs, fits) + _dependence(evidence, fits, shares) + _order(fits, evidence, shares)
     )
     kinds = {type(fit.model).__name__ for fit in fits.complete}
     fused.attrs = average.attrs | {
@@ -152,19 +158,22 @@ def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
 def _dependence(evidence: Evidence, fits: Fits, shares: Mapping[str, float]) -> list[Finding]:
     """Return a finding on the weight of models of independent errors, if both kinds may be used."""
     has_sides = not fits.inputs.has_order and not fits.inputs.responses.is_of_votes
-    if not has_sides or len(fits.complete) < 2:
+    is_incomplete = len(fits.complete) < len(fits.tried)
+    if not has_sides or not fits.complete or (len(fits.complete) == 1 and not is_incomplete):
         return []
     alone, grouped = evidence.ungrouped or evidence, evidence.grouped
-    weight = grouped * evidence.independence + (1.0 - grouped) * alone.independence
-    if len(fits.complete) < len(fits.tried):
-        weight = _independence(fits, shares, evidence)
+    planned = grouped * evidence.independence + (1.0 - grouped) * alone.independence
+    weight = _independence(fits, shares, evidence) if is_incomplete else planned
     if np.isnan(evidence.correlation):
         unknown = Finding("unknown dependence", {"independence": weight})
         return [unknown] if evidence.unmeasured else []
     shown = evidence if grouped > 0.5 else alone
     values = {"correlation": shown.correlation, "error": shown.error, "independence": weight}
     raters = "two raters of different sources" if grouped > 0.5 else "two raters"
-    return [Finding("dependence", {"raters": raters, **values})]
+    finding = Finding("dependence", {"raters": raters, **values})
+    return (
+        [finding, Finding("incomplete sides", {"planned": planned})] if is_incomplete else [finding]
+    )
 
 
 def _independence(fits: Fits, shares: Mapping[str, float], evidence: Evidence) -> float:
@@ -176,22 +185,28 @@ def _independence(fits: Fits, shares: Mapping[str, float], evidence: Evidence) -
     return weight / (sum(weights.values()) or 1.0)
 
 
-def _order(inputs: Inputs, evidence: Evidence) -> list[Finding]:
+def _order(fits: Fits, evidence: Evidence, shares: Mapping[str, float]) -> list[Finding]:
     """Return a finding on what the order or the graph was worth, where that was measured."""
-    share = evidence.independence
-    if inputs.graph is not None:
-        structure, weight = evidence.neighbours, evidence.neighbours.weight
-    else:
-        of_types, of_classes = evidence.order_of_types, evidence.order_of_classes
-        structure = of_types if share < 0.5 else of_classes
-        weight = (1.0 - share) * of_types.weight + share * of_classes.weight
-    if not inputs.has_order or np.isnan(structure.gain):
+    structure = evidence.neighbours
+    if fits.inputs.graph is None:
+        of_types = evidence.independence < 0.5
+        structure = evidence.order_of_types if of_types else evidence.order_of_classes
+    if not fits.inputs.has_order or np.isnan(structure.gain):
         return []
     comparison = f"{'better' if structure.gain > 0.0 else 'worse'} by {abs(structure.gain):.3f}"
     comparison += "" if np.isnan(structure.error) else f" ± {structure.error:.3f}"
     comparison += " nats a response"
-    kind = "order" if inputs.graph is None else "neighbours"
-    return [Finding(kind, {"comparison": comparison, "weight": weight})]
+    kind = "order" if fits.inputs.graph is None else "neighbours"
+    weights = {fit.name: shares.get(fit.name, 0.0) for fit in fits.complete}
+    with_structure = [
+        weights[fit.name]
+        for fit in fits.complete
+        if {"sequences", "graph"}.intersection(fit.candidate.inputs_used)
+    ]
+    weight = sum(with_structure) / (sum(weights.values()) or 1.0)
+    finding = Finding(kind, {"comparison": comparison, "weight": weight})
+    is_lost = weight < LEAST_WEIGHT < structure.weight
+    return [finding, Finding("lost order")] if is_lost else [finding]
 
 
 def _advice(

@@ -54,8 +54,12 @@ SENTENCES = {
     "dependence": "The errors of {raters} on an item are correlated by {correlation:.2f} ± "
     "{error:.2f}: models of independent errors have a weight of {independence:.0%}, those of items "
     "that are hard for all raters the others.",
+    "incomplete sides": "If all fits had finished, models of independent errors would have "
+    "{planned:.0%}.",
     "order": "The order of the items predicts a rater who is left out {comparison}: models with it "
     "have a weight of {weight:.0%}, models without it the others.",
+    "lost order": "They have none because item types, which they extend, predict the responses "
+    "far worse than other models.",
     "neighbours": "The labels of its neighbours predict a response to an item {comparison} than "
     "the shares of the classes: models with the graph have a weight of {weight:.0%}, models "
     "without it the others.",

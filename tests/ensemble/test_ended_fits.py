@@ -81,7 +81,9 @@ def test_an_answer_says_that_time_ended_before_models_with_weight(crowd, fitted,
     answer = bf.fuse(crowd.responses, **QUIET)
     assert answer.overview().startswith("Time ended before 3 of 7 models. ")
     assert answer.attrs["interrupted"] == 0
-    assert "independent errors have a weight of 0%" in answer.attrs["notes"]
+    notes = answer.attrs["notes"]
+    assert "independent errors have a weight of 0%" in notes
+    assert "If all fits had finished, models of independent errors would have 80%" in notes
 
 
 @pytest.fixture
