@@ -15,7 +15,6 @@ from bayesfuse.data.arrays import as_python
 from bayesfuse.data.describing import FEW, in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.errors import require_names, require_probability
-from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import contents
 from bayesfuse.results.contents import (
@@ -30,7 +29,6 @@ from bayesfuse.results.probabilities import label_probabilities
 VISIBLE = 0.005  # probabilities below this are not shown
 
 
-@explains_keywords
 def summarise_draws(draws: xr.Dataset, **kwargs: Any) -> pd.DataFrame:
     """Return ArviZ's summary of draws, which mislabels entries of several variables at once."""
     import arviz as az

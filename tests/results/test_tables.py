@@ -305,6 +305,24 @@ def test_variables_by_label_are_summarised():
     np.testing.assert_allclose(found["mean"], drawn.mean(axis=(0, 1)))
 
 
+def test_a_summary_takes_the_arguments_of_arviz():
+    """Also those that other functions here have, such as ``ci_prob``, and the names stay right."""
+    rng = np.random.default_rng(2)
+    a, b = rng.random((2, 30, 2)), rng.random((2, 30, 3, 2))
+    variables = {
+        "a": (("chain", "draw", "class"), a),
+        "b": (("chain", "draw", "group", "class"), b),
+    }
+    posterior = xr.Dataset(variables, {"class": ["-", "+"], "group": [1, 2, 3]})
+    result = xr.DataTree.from_dict({"posterior": posterior})
+    half = {"ci_kind": "eti", "ci_prob": 0.5, "round_to": "none"}
+    table = bf.summary(result, **half)
+    assert {"eti50_lb", "eti50_ub"} <= set(table.columns)
+    assert table.loc["b[1, +]", "mean"] == pytest.approx(b[:, :, 0, 1].mean())
+    ends = np.quantile(b[:, :, 2, 0], [0.25, 0.75])
+    assert table.loc["b[3, -]", ["eti50_lb", "eti50_ub"]].tolist() == pytest.approx(ends, abs=0.02)
+
+
 def test_raters_of_label_sets_before_a_fit():
     frame = pd.DataFrame(
         {"item": [1, 1, 2, 2], "rater": [*"xyxy"], "label": ["a;b", "a", "b", "c"]}
