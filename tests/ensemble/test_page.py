@@ -59,7 +59,7 @@ def test_the_opening_counts_raters_who_are_worse_than_guessing(tmp_path):
     table = bf.Responses.from_matrix(np.where(right, truth[:, None], 1 - truth[:, None]))
     answer = bf.fuse(table, minutes=5, checks=False, random_seed=1, progressbar=False)
     page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "; 1 rater is worse than guessing.</p>" in page
+    assert "; 1 rater is worse than guessing." in page
     assert any(line.startswith("Ask rater 4 what the labels mean") for line in answer.advice)
 
 
