@@ -156,14 +156,12 @@ def _of_graph(inputs: Inputs, evidence: Evidence) -> list[Side]:
         return [Side(1.0, GRAPH, rivals=True)]
     # raters too few to be left out cannot show whether neighbours are alike, as the user says
     weight = 1.0 if math.isnan(evidence.neighbours.gain) else evidence.neighbours.weight
-    share = 1.0 if math.isnan(evidence.correlation) else evidence.independence
-    types = [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
-    together = [
-        Side(weight * share, [*GRAPH, *strong(inputs), *GRAPH_TYPES], rivals=True),
-        Side(weight * (1.0 - share), types),
-    ]
+    together = Side(weight, [*GRAPH, *strong(inputs), *GRAPH_TYPES], rivals=True)
+    if evidence.dependent:
+        types = [replace(candidate, votes=FEW_VOTES) for candidate in GRAPH_TYPES]
+        together = Side(weight, types)
     alone = _of_items(replace(inputs, graph=None), evidence)
-    both = [*together, *(replace(side, weight=side.weight * (1.0 - weight)) for side in alone)]
+    both = [together, *(replace(side, weight=side.weight * (1.0 - weight)) for side in alone)]
     return [side for side in both if side.weight >= LEAST_WEIGHT]
 
 

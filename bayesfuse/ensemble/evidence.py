@@ -71,6 +71,11 @@ class Evidence:
             return self.unmeasured
         return independence(self.correlation, self.error) * (1.0 - self.along)
 
+    @property
+    def dependent(self) -> bool:
+        """Whether the errors of raters are clearly dependent given the class."""
+        return self.correlation > 0.0 and self.independence < 0.5
+
 
 def examine(inputs: Inputs) -> Evidence:
     """Return the evidence of a table of labels; none of labelling functions, which are sparse."""

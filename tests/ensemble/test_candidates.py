@@ -40,10 +40,6 @@ def test_models_by_what_is_given(responses):
     for evidence, number in ((Evidence(0.2, 0.01), 2), (Evidence(-0.02, 0.002), 6)):
         models = chosen(responses=responses, graph=graph, evidence=evidence)
         assert models == ["MarkovRandomField"] * number
-    between = Inputs(responses, graph=graph), Evidence(0.004, 0.002)
-    weights = [side.weight for side in sides(*between)]
-    share = between[1].independence
-    assert weights == pytest.approx([share, 1.0 - share])
     assert chosen(responses=responses, groups=[[0, 1]]) == ["LatentGroup"]
     assert chosen(responses=responses, groups="posterior") == ["LatentGroup", *people]
     assert chosen(responses=responses, ordered=True) == [*people, "DawidSkene"]

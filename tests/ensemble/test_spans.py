@@ -72,7 +72,7 @@ def test_a_chain_that_lost_spans_has_no_weight(given):
     fused = bf.fuse(
         responses, sequences=sequences, draws=50, checks=False, random_seed=1, progressbar=False
     )
-    assert fused.attrs["weights"] == pytest.approx([0.0, 0.6, 0.4])
+    assert fused.attrs["weights"] == pytest.approx([0.0, 0.6, 0.4], abs=0.03)
     table = fused["comparison"].to_dataset().to_dataframe()
     assert "less than half" in table["why"]["sequences"] and "half" not in table["why"].iloc[1]
     true = dict(enumerate(np.array(TAGS)[truth].tolist()))
