@@ -31,7 +31,7 @@ OWNERS = {
     "bf.models.MarkovRandomField": "graph edges trust prevalence",
     "bf.models.WeightedVotes": "results as_given",
     "bf.class_shares": "by contrasts chosen",
-    "bf.rater_table": "truth ci_prob",
+    "bf.rater_table": "truth",
 }
 """Names of arguments, by a function that takes them."""
 

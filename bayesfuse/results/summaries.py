@@ -15,6 +15,7 @@ from bayesfuse.data.arrays import as_python
 from bayesfuse.data.describing import FEW, in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.errors import require_names, require_probability
+from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results import contents
 from bayesfuse.results.contents import (
@@ -39,6 +40,7 @@ def summarise_draws(draws: xr.Dataset, **kwargs: Any) -> pd.DataFrame:
         return pd.concat([az.summary(draws[[name]], **kwargs) for name in draws.data_vars])
 
 
+@explains_keywords
 def summary(
     result: xr.DataTree, var_names: str | Sequence[str] | None = None, **kwargs: Any
 ) -> pd.DataFrame:
