@@ -180,13 +180,9 @@ def _is_saturated(observation: ResponseModel) -> bool:
     """Return whether raters' rows and class shares can fit the frequencies of all responses."""
     labels, responses = observation.labels, observation.responses
     n_raters, n_classes = responses.n_raters, responses.n_classes
-    n_populations = 1
-    if isinstance(labels, Independent) and labels.population is not None:
-        n_populations = labels.n_populations
-    elif labels.needs:  # an order, for example, adds information
+    if n_raters > 3 or set(labels.needs) - {"populations"}:  # an order, for example, informs
         return False
-    if n_raters > 3:
-        return False
+    n_populations = labels.n_populations if isinstance(labels, Independent) else 1
     n_parameters = (n_raters * n_classes + n_populations) * (n_classes - 1)
     return bool(n_parameters >= n_populations * (n_classes**n_raters - 1))
 

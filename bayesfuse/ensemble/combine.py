@@ -170,10 +170,10 @@ def _dependence(evidence: Evidence, fits: Fits, shares: Mapping[str, float]) -> 
     shown = evidence if grouped > 0.5 else alone
     values = {"correlation": shown.correlation, "error": shown.error, "independence": weight}
     raters = "two raters of different sources" if grouped > 0.5 else "two raters"
-    finding = Finding("dependence", {"raters": raters, **values})
-    return (
-        [finding, Finding("incomplete sides", {"planned": planned})] if is_incomplete else [finding]
-    )
+    findings = [Finding("dependence", {"raters": raters, **values})]
+    if is_incomplete:
+        findings.append(Finding("incomplete sides", {"planned": planned}))
+    return findings
 
 
 def _independence(fits: Fits, shares: Mapping[str, float], evidence: Evidence) -> float:
@@ -204,9 +204,10 @@ def _order(fits: Fits, evidence: Evidence, shares: Mapping[str, float]) -> list[
         if {"sequences", "graph"}.intersection(fit.candidate.inputs_used)
     ]
     weight = sum(with_structure) / (sum(weights.values()) or 1.0)
-    finding = Finding(kind, {"comparison": comparison, "weight": weight})
-    is_lost = weight < LEAST_WEIGHT < structure.weight
-    return [finding, Finding("lost order")] if is_lost else [finding]
+    findings = [Finding(kind, {"comparison": comparison, "weight": weight})]
+    if weight < LEAST_WEIGHT < structure.weight:
+        findings.append(Finding("lost order"))
+    return findings
 
 
 def _advice(

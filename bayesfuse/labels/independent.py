@@ -174,7 +174,7 @@ class Independent(LabelPrior):
             self.needs = ("populations",)
         self.parameters = {name: value}
         self.population = None if population is None else np.asarray(population).ravel()
-        self.axis = None
+        self.axis, self.n_populations = None, 1
         if self.population is not None:
             self.axis = "population"
             self.n_populations = count_populations(value, self.population)
