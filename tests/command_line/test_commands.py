@@ -236,9 +236,6 @@ def test_bad_groups(folder, capsys, no_sampling, monkeypatch):
     fails(capsys, main(["fit", "-", *COLUMNS, "--by", "note"]), "--by needs a column of a file")
 
 
-SEED = ["--seed", "1", "--time", "10min"]
-
-
 @pytest.mark.slow
 def test_labels_of_least_cost_are_written(folder, capsys):
     Path("costs.csv").write_text(",bad,good,reject\nbad,0,9,1\ngood,1,0,1\n")
