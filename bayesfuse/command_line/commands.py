@@ -46,7 +46,18 @@ from bayesfuse.results.storage import choose_storage
 
 MAX_BYTES = 200_000_000  # bytes of draws above which not all are kept, unless --thin is given
 DRAWS = 1000  # draws of each chain of one model
-TEXTS = "headline", "opening", "sources", "limits", "prior", "notes", "known", "checks", "advice"
+TEXTS = (
+    "headline",
+    "opening",
+    "why_wide",
+    "sources",
+    "limits",
+    "prior",
+    "notes",
+    "known",
+    "checks",
+    "advice",
+)
 """Attributes of an answer that are sentences, which may name options."""
 
 ANESTHESIA = (

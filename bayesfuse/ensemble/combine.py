@@ -99,7 +99,8 @@ def combine(
     fused.attrs |= {
         "interrupted": int(interrupted),
         "headline": first_line,
-        "opening": opening(fused, inputs.n_known, doubtful, why),
+        "opening": opening(fused, inputs.n_known, doubtful),
+        "why_wide": " ".join(word(why)),
         "facts": "\n".join([size, *(f"{what}: {text}" for what, text in facts)]),
         "limits": "\n".join([*inputs.limits, *prior, *notes]),
         "prior": "\n".join(prior),

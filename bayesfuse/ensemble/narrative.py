@@ -196,7 +196,7 @@ def word_by_model(by_model: Mapping[str, list[Finding]], kinds: Iterable[str]) -
 
 
 def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence, why: list[Finding]) -> str:
-    """Return how many labels are sure, how many are expected to be wrong, and ``why`` roughly."""
+    """Return how many labels are sure, how many are expected wrong, and ``why`` it is uncertain."""
     top = label_probabilities(fused).values.max(axis=1)
     copies, known = inputs.responses.multiplicity, inputs.is_known
     n_sure, n_known = int(copies[(top >= SURE) & ~known].sum()), inputs.n_known
@@ -220,13 +220,8 @@ def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence, why: list[F
     return " ".join(filter(None, parts))
 
 
-def opening(
-    fused: xr.DataTree, n_known: int, doubtful: DoubtfulRaters | None, why: list[Finding]
-) -> str:
-    """Return the result in a sentence: how many labels, and which raters, are expected wrong.
-
-    The next one says ``why`` that number is uncertain.
-    """
+def opening(fused: xr.DataTree, n_known: int, doubtful: DoubtfulRaters | None) -> str:
+    """Return the result in a sentence: how many labels, and which raters, are expected wrong."""
     errors = expected_errors(fused, random_seed=0)
     wrong, low, high, total = (float(errors[name]) for name in ("expected", "low", "high", "items"))
     sentence = (
@@ -239,7 +234,7 @@ def opening(
         n_worse = len(doubtful.worse)
         count = f"{n_worse:,} raters are" if n_worse > 1 else "1 rater is"
         sentence += f"; {count if n_worse else 'no rater is clearly'} worse than guessing"
-    return " ".join([f"{sentence}.", *word(why)])
+    return f"{sentence}."
 
 
 def sources(evidence: Evidence, n_known: int) -> str:

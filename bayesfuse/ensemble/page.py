@@ -76,6 +76,7 @@ def _shared(answer: xr.DataTree, n_labels: int, n_raters: int) -> dict[str, Any]
     limits = [answer.attrs.get("sources", ""), *answer.attrs.get("limits", "").splitlines()]
     return {
         "opening": answer.attrs.get("opening", answer.attrs["headline"]),
+        "why_wide": answer.attrs.get("why_wide", ""),
         "coverage": f"{coverage():.0%}",
         "steps": answer.attrs["advice"].splitlines(),
         "limits": [line for line in limits if line and line not in notes],

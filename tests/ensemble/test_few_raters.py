@@ -70,7 +70,7 @@ def test_a_wide_interval_of_wrong_labels_has_its_reason():
     labels = np.stack([np.arange(150) % 2, np.random.default_rng(1).integers(2, size=150)], axis=1)
     options = {"draws": 100, "checks": False, "random_seed": 1, "progressbar": False}
     fused = bf.fuse(bf.Responses.from_matrix(labels), **options)
-    for text in (fused.headline, fused.attrs["opening"]):
+    for text in (fused.headline, fused._repr_html_()):
         assert "This interval is wide because up to three raters hardly show" in text
     good = bf.datasets.simulate_dawid_skene(150, 6, 2, random_seed=1).responses
     assert "interval is wide" not in bf.fuse(good, **options).headline
