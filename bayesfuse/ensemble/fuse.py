@@ -21,6 +21,7 @@ from bayesfuse.ensemble.weights import weigh
 from bayesfuse.errors import require_count, require_flag, require_positive
 from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.threads import Interruption
+from bayesfuse.parameters.compiled import without_traces
 
 
 @explains_keywords
@@ -131,7 +132,7 @@ def fuse(
         inputs_of_tables |= {"covariates": covariates, "positive": positive, "ordered": ordered}
         inputs_of_tables["gold_error"] = gold_error or None
         others = {name: value for name, value in inputs_of_tables.items() if value is not None}
-        with Interruption() as interruption, Progress(progressbar) as progress:
+        with without_traces(), Interruption() as interruption, Progress(progressbar) as progress:
             session = Session(schedule, seed_as_number(random_seed), progress, interruption)
             return fuse_sets(responses, gold, others, draws, session)
     columns: dict[str, Any] = {"item": item, "rater": rater, "label": label, "missing": missing}
@@ -140,7 +141,7 @@ def fuse(
     structure |= {"groups": groups, "covariates": covariates}
     inputs = read(responses, columns, structure, gold, gold_error, ordered)
     seed = seed_as_number(random_seed)
-    with Interruption() as interruption, Progress(progressbar) as progress:
+    with without_traces(), Interruption() as interruption, Progress(progressbar) as progress:
         session = Session(schedule, seed, progress, interruption)
         drafts = approximate(inputs, session)
         progress.say("comparing raters")

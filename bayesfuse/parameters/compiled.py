@@ -14,30 +14,41 @@ from pytensor.graph.traversal import ancestors
 from pytensor.link.vm import VMLinker
 from pytensor.tensor.variable import TensorVariable
 
-_lock = threading.Lock()
-_open_contexts: list[Any] = []
-"""One entry for each open :func:`without_compilation`; the first has set the flags."""
+
+class _SharedFlags:
+    """Global flags of PyTensor, set by the first of the open contexts and reset by the last."""
+
+    def __init__(self, make: Callable[[], dict[str, Any]]) -> None:
+        self._make, self._lock, self._n_open = make, threading.Lock(), 0
+        self._changed: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if not self._n_open:
+                self._changed = pytensor.config.change_flags(**self._make())
+                self._changed.__enter__()
+            self._n_open += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_open -= 1
+                if not self._n_open:
+                    self._changed.__exit__()
 
 
-@contextmanager
-def without_compilation() -> Iterator[None]:
-    """Compile PyTensor functions to Python; flags are global, so the last to leave resets them."""
-    with _lock:
-        if not _open_contexts:
-            # without rewriting, which takes longer than the values, and without looking for C
-            mode = Mode(linker=VMLinker(use_cloop=False, c_thunks=False), optimizer=None)
-            flags = pytensor.config.change_flags(mode=mode, cxx="")
-            flags.__enter__()
-            _open_contexts.append(flags)
-        else:
-            _open_contexts.append(None)
-    try:
-        yield
-    finally:
-        with _lock:
-            if len(_open_contexts) == 1:
-                _open_contexts[0].__exit__()
-            _open_contexts.pop()
+def _in_python() -> dict[str, Any]:
+    # without rewriting, which takes longer than the values, and without looking for C
+    linker = VMLinker(use_cloop=False, c_thunks=False)
+    return {"mode": Mode(linker=linker, optimizer=None), "cxx": ""}
+
+
+without_compilation = _SharedFlags(_in_python)
+"""Context in which PyTensor functions are compiled to Python."""
+
+without_traces = _SharedFlags(lambda: {"traceback__limit": 0})
+"""Context in which variables do not keep where they were made, a third of the time of a model."""
 
 
 def depends(model: pm.Model, graphs: Iterable[Any]) -> bool:
