@@ -24,13 +24,16 @@ help:
 demo: $(VENV)/.plain
 	$(PY) -m bayesfuse demo
 
-# The tests of a file stay in one process, in which they share what they fit. Compiling kernels is a large
+# The tests of a file stay in one process, in which they share what they fit; of the long ones some files
+# take many minutes, so a process that has no more takes tests of the other. Compiling kernels is a large
 # part of the time, so these are optimised less, and kept apart from those that users run.
+KERNELS = NUMBA_OPT=1 NUMBA_CACHE_DIR="$(CURDIR)/.pytest_cache/kernels"
+
 test: check
-	NUMBA_OPT=1 NUMBA_CACHE_DIR="$(CURDIR)/.pytest_cache/kernels" $(PY) -m pytest $(WORKERS) --dist loadfile -m 'not slow'
+	$(KERNELS) $(PY) -m pytest $(WORKERS) --dist loadfile -m 'not slow'
 
 test-slow: $(VENV)/.with-dev
-	$(PY) -m pytest $(WORKERS) -m slow
+	$(KERNELS) $(PY) -m pytest $(WORKERS) --dist worksteal -m slow
 
 # mypy knows no package-dir mapping, so it is shown a tree of links in which models/ is bayesfuse/models.
 check: $(VENV)/.with-dev
