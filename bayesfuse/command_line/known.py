@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 import bayesfuse as bf
-from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.columns import (
+    Files,
     read_columns,
     require_columns,
     require_complete,
     require_unique,
 )
 from bayesfuse.command_line.console import write_stderr
-from bayesfuse.command_line.files import STDIN
 from bayesfuse.data import gold_tables
 from bayesfuse.data.column_roles import ITEM, LABEL
 
@@ -47,52 +47,35 @@ def group_columns(arguments: argparse.Namespace) -> dict[str, str]:
     return {name: column for name, column in options.items() if column is not None}
 
 
-def read_groups(
-    arguments: argparse.Namespace,
-    responses: bf.Responses,
-    item: str | None,
-    by_item: pd.DataFrame | None,
-) -> dict[str, pd.Series]:
-    """Return the group of every item, by the option that names its column.
+class ItemColumns(NamedTuple):
+    """Values of items in the columns of a table of items or, in all their rows, of responses."""
 
-    ``item`` is the column of the items of responses; ``by_item`` has the columns that exports have
-    by item.
-    """
-    item = arguments.item if arguments.items or item is None else item
-    return {
-        option: _read_group(arguments, responses, f"--{option}", column, item, by_item)
-        for option, column in group_columns(arguments).items()
-    }
+    frame: pd.DataFrame
+    source: Files | Path
+
+    def of(
+        self, columns: list[str], need: str, rule: str, *, is_list: bool = False
+    ) -> pd.DataFrame:
+        """Return columns, the items first, with one row per item, as categories of text."""
+        frame = self.frame[columns].astype("string")
+        frame = frame if is_list else frame.drop_duplicates()
+        require_complete(frame, self.source, need)
+        path = self.source if isinstance(self.source, Path) else self.source.path
+        require_unique(frame[columns[0]], path, rule)
+        return frame.astype("category")
 
 
-def _read_group(
-    arguments: argparse.Namespace,
-    responses: bf.Responses,
-    option: str,
-    column: str,
-    item: str,
-    by_item: pd.DataFrame | None,
+def group_of_items(
+    by_item: ItemColumns, responses: bf.Responses, option: str, item: str, column: str
 ) -> pd.Series:
     """Return the group of every item in a column."""
-    path = arguments.items or arguments.responses
-    if by_item is not None and arguments.items is None:
-        rule = f"{option} names a column with one value for every item"
-        require_columns(by_item, [column], path, rule, by_item.columns.tolist())
-        group_of = by_item[column]
-        frame = group_of.astype(str).where(group_of.notna()).rename_axis(item).reset_index()
-        frame[item] = frame[item].astype(str)
-    elif path == STDIN or (arguments.items is None and (arguments.format or arguments.more)):
-        given = "standard input" if path == STDIN else "an export or several files"
-        raise CommandError(f"{option} needs a column of a file: give --items FILE. Got: {given}")
-    else:
-        frame = read_columns(path, (item, column)).drop_duplicates()
-    require_complete(frame, path, f"every item needs a group for {option} {column}")
     rule = (
         "an item has one group in all its rows; answers of several systems to a question are "
         f"items of their own, named by both columns: --format verdicts --item {item},"
         f"{column} reads them so"
     )
-    require_unique(frame[item], path, rule)
+    need = f"every item needs a group for --{option} {column}"
+    frame = by_item.of([item, column], need, rule)
     names = {str(name): name for name in responses.items.tolist()}
     index = pd.Index([names.get(name) for name in frame[item]])
     group = pd.Series(frame[column].astype(str).to_numpy(), index, name=column)

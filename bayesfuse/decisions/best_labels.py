@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.files import read_file
+from bayesfuse.data.cell_types import read_file
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_numbers, require_shape
 from bayesfuse.numerics.kernels import Array
