@@ -27,9 +27,9 @@ class Files(NamedTuple):
     """Files that are read as one table, with the rows of each that are left without headings."""
 
     frame: pd.DataFrame
-    separator: str  # none of a table with types
     rows: list[tuple[Path, pd.Index]]
-    n_headings: int
+    separator: str = ""  # of text; a table with types has none
+    n_headings: int = 0
 
     @property
     def path(self) -> Path:
@@ -38,11 +38,28 @@ class Files(NamedTuple):
 
     def line(self, row: int) -> str:
         """Return in words the line of a row, and its file."""
-        for path, rows in self.rows[:-1]:
-            if row < len(rows):
-                return _line(rows[row], path)
-            row -= len(rows)
-        return _line(self.rows[-1][1][row], self.rows[-1][0])
+        number = 0
+        while row >= len(self.rows[number][1]):
+            row -= len(self.rows[number][1])
+            number += 1
+        path, rows = self.rows[number]
+        # files of text begin with the names of columns
+        named = not {".json", ".jsonl", ".parquet"} & {*path.suffixes}
+        return f"line {rows[row] + 1 + named} of {path}"
+
+    def by_item(self, columns: list[str], need: str, rule: str, *, is_list: bool) -> pd.DataFrame:
+        """Return columns with values of items, one row per item, as categories of text.
+
+        The first column has the items. In a list, an item has one row; elsewhere, its rows are
+        alike.
+        """
+        frame = self.frame[columns].astype("string")
+        frame = frame if is_list else frame.drop_duplicates()
+        require_complete(frame, self, need)
+        if (repeats := frame[columns[0]].duplicated()).any():
+            item = quoted(frame[columns[0]][repeats].iloc[0])
+            raise CommandError(f"{rule}. Got: several for item {item} in {self.path}")
+        return frame.astype("category")
 
 
 def read_files(paths: list[Path], columns: Sequence[str], has_header: bool = True) -> Files:
@@ -65,22 +82,21 @@ def read_files(paths: list[Path], columns: Sequence[str], has_header: bool = Tru
         n_headings += len(headings)
         frames.append(frame if has_index else frame.reset_index(drop=True))
     frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-    return Files(frame, separator, rows, n_headings)
+    return Files(frame, rows, separator, n_headings)
 
 
-def read_columns(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFrame:
+def read_columns(path: Path, columns: Sequence[str] = (), hint: str = "") -> Files:
     """Read columns of a table, by default all, as categories of unchanged text."""
     files = read_files([path], columns)
+    files = files._replace(frame=_with_role_names(files.frame, columns, path))
     header = files.frame.columns.tolist()
-    frame = _with_role_names(files.frame, columns, path)
-    columns = columns or list(frame)
-    require_lines(frame, columns, files)
-    require_columns(frame, columns, path, hint, header)
+    columns = [*dict.fromkeys(columns or header)]
+    require_lines(files, columns)
+    require_columns(files, columns, hint)
     if repeated := [name for name in columns if header.count(name) > 1]:
         rule = f"{path} has several columns {repeated[0]!r}: the first line is read as their names"
         raise CommandError(f"{rule}. Got: columns {shown(header)}")
-    chosen = frame[list(dict.fromkeys(columns))].set_axis(files.rows[0][1])
-    return chosen.astype("string").astype("category")
+    return files._replace(frame=files.frame[columns].astype("string").astype("category"))
 
 
 def read_text_table(
@@ -116,8 +132,9 @@ def _with_role_names(frame: pd.DataFrame, columns: Sequence[str], path: Path) ->
     return frame.rename(columns=renamed)
 
 
-def require_lines(frame: pd.DataFrame, columns: Sequence[Any], files: Files) -> None:
+def require_lines(files: Files, columns: Sequence[Any]) -> None:
     """Raise if a cell contains rows of the table, as after an unclosed quote."""
+    frame = files.frame
     for index, name in enumerate(frame if files.separator else ()):
         cells = frame.iloc[:, index].astype("string")
         for row in np.flatnonzero(cells.str.contains(LINE_BREAK, na=False)).tolist():
@@ -132,36 +149,19 @@ def require_lines(frame: pd.DataFrame, columns: Sequence[Any], files: Files) -> 
                 )
 
 
-def require_columns(
-    frame: pd.DataFrame, names: Sequence[str], path: Path, hint: str, header: list[str]
-) -> None:
+def require_columns(files: Files, names: Sequence[Any], hint: str = "") -> None:
     """Raise CommandError if a column is missing."""
-    if missing := [name for name in names if name not in frame]:
+    if missing := [name for name in names if name not in files.frame]:
         raise CommandError(
-            f"{path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns "
-            f"{shown(header)}"
+            f"{files.path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns "
+            f"{shown(files.frame.columns.tolist())}"
         )
 
 
-def require_complete(frame: pd.DataFrame, source: Files | Path, rule: str) -> None:
+def require_complete(frame: pd.DataFrame, files: Files, rule: str) -> None:
     """Raise CommandError with the first line in which a value is missing."""
     gaps = frame.isna().any(axis=1)
     if gaps.any():
         several = f", and in {gaps.sum() - 1:,} others" if gaps.sum() > 1 else ""
         row: Any = gaps.idxmax()
-        line = _line(row, source) if isinstance(source, Path) else source.line(row)
-        raise CommandError(f"{rule}. Got: a missing value in {line}{several}")
-
-
-def _line(row: Any, path: Path) -> str:
-    """Return the line of a row in a file, which may begin with the names of columns."""
-    named = not {".json", ".jsonl", ".parquet"} & {*path.suffixes}
-    return f"line {row + 1 + named} of {path}"
-
-
-def require_unique(items: pd.Series, path: Path, rule: str) -> None:
-    """Raise CommandError if an item is in several rows."""
-    if (repeats := items.duplicated()).any():
-        raise CommandError(
-            f"{rule}. Got: several for item {quoted(items[repeats].iloc[0])} in {path}"
-        )
+        raise CommandError(f"{rule}. Got: a missing value in {files.line(row)}{several}")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -14,7 +13,6 @@ from bayesfuse.command_line.columns import (
     read_columns,
     require_columns,
     require_complete,
-    require_unique,
 )
 from bayesfuse.command_line.console import write_stderr
 from bayesfuse.data import gold_tables
@@ -24,7 +22,8 @@ from bayesfuse.data.column_roles import ITEM, LABEL
 def read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Series:
     """Return known labels, in columns named as in the table, or item and label."""
     path, requested = arguments.gold, [arguments.item, arguments.label]
-    frame = read_columns(path)
+    files = read_columns(path)
+    frame = files.frame
     if arguments.rater in frame:  # a table of responses
         requested = [ITEM, LABEL]
     if "," in arguments.item:
@@ -32,9 +31,11 @@ def read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Seri
     ends = gold_tables.gold_columns(list(frame), *requested)
     if len(ends) < 2:
         hint = "known labels are in the columns item and label, or those of --item and --label"
-        require_columns(frame, [ITEM, LABEL], path, hint, list(frame))
+        require_columns(files, [ITEM, LABEL], hint)
     item, label = (frame[name].astype(object) for name in ends)
-    require_complete(item[label.notna()].to_frame(), path, "a gold label needs an item and a label")
+    require_complete(
+        item[label.notna()].to_frame(), files, "a gold label needs an item and a label"
+    )
     gold: Any = gold_tables.read_gold(gold_tables.known_as_text(item, label, responses), responses)
     if n_empty := int(item.notna().sum()) - len(gold):
         write_stderr(f"bayesfuse: {n_empty:,} rows of {path} have no label and are left out")
@@ -47,26 +48,8 @@ def group_columns(arguments: argparse.Namespace) -> dict[str, str]:
     return {name: column for name, column in options.items() if column is not None}
 
 
-class ItemColumns(NamedTuple):
-    """Values of items in the columns of a table of items or, in all their rows, of responses."""
-
-    frame: pd.DataFrame
-    source: Files | Path
-
-    def of(
-        self, columns: list[str], need: str, rule: str, *, is_list: bool = False
-    ) -> pd.DataFrame:
-        """Return columns, the items first, with one row per item, as categories of text."""
-        frame = self.frame[columns].astype("string")
-        frame = frame if is_list else frame.drop_duplicates()
-        require_complete(frame, self.source, need)
-        path = self.source if isinstance(self.source, Path) else self.source.path
-        require_unique(frame[columns[0]], path, rule)
-        return frame.astype("category")
-
-
 def group_of_items(
-    by_item: ItemColumns, responses: bf.Responses, option: str, item: str, column: str
+    files: Files, responses: bf.Responses, option: str, item: str, column: str
 ) -> pd.Series:
     """Return the group of every item in a column."""
     rule = (
@@ -75,7 +58,7 @@ def group_of_items(
         f"{column} reads them so"
     )
     need = f"every item needs a group for --{option} {column}"
-    frame = by_item.of([item, column], need, rule)
+    frame = files.by_item([item, column], need, rule, is_list=False)
     names = {str(name): name for name in responses.items.tolist()}
     index = pd.Index([names.get(name) for name in frame[item]])
     group = pd.Series(frame[column].astype(str).to_numpy(), index, name=column)

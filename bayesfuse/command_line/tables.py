@@ -24,7 +24,7 @@ from bayesfuse.command_line.columns import (
     require_complete,
     require_lines,
 )
-from bayesfuse.command_line.known import ItemColumns, group_columns, group_of_items, read_gold
+from bayesfuse.command_line.known import group_columns, group_of_items, read_gold
 from bayesfuse.data import tables
 from bayesfuse.data.arrays import quoted, shown
 from bayesfuse.data.cell_types import as_integers, with_types
@@ -88,8 +88,7 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
         responses, read, columns, by_item = _read_export(arguments, beside)
     if arguments.items:
         hint = "--sequence and --position name the columns" if in_sequence else ""
-        frame = read_columns(arguments.items, [arguments.item, *of_items], hint)
-        by_item = ItemColumns(frame, arguments.items)
+        by_item = read_columns(arguments.items, [arguments.item, *of_items], hint)
     listed = _listed_items(arguments, by_item, places)
     answered = pd.Index([*map(str, responses.items.tolist())])
     edges, weights = _read_edges(arguments.graph, answered) if arguments.graph else (None, None)
@@ -130,16 +129,16 @@ def read_tables(arguments: argparse.Namespace) -> Tables:
 
 
 def _listed_items(
-    arguments: argparse.Namespace, by_item: ItemColumns, places: list[str]
+    arguments: argparse.Namespace, by_item: Files, places: list[str]
 ) -> pd.DataFrame | None:
     """Return one row per item, with sequence and position if needed; None if there is no list."""
     columns = [arguments.item, *places]
     need = f"every item needs {' and '.join(map(repr, columns))}"
     if arguments.items:
         rule = "an item must have one row in the table of items"
-        return by_item.of(columns, need, rule, is_list=True)
+        return by_item.by_item(columns, need, rule, is_list=True)
     rule = "an item must have the same sequence and position in all its rows"
-    return by_item.of(columns, need, rule) if places else None
+    return by_item.by_item(columns, need, rule, is_list=False) if places else None
 
 
 def _declare(
@@ -154,7 +153,7 @@ def _declare(
 
 def _read_responses(
     arguments: argparse.Namespace, files: Files, of_items: list[str]
-) -> tuple[bf.Responses, str, dict[str, str], ItemColumns]:
+) -> tuple[bf.Responses, str, dict[str, str], Files]:
     """Return responses, how they were read, the user's names, and columns of items."""
     header = files.frame.columns.tolist()
     name_of = {str(name): name for name in header}  # numbers without a header
@@ -162,7 +161,7 @@ def _read_responses(
     item, rater, label = (name_of.get(name, name) for name in requested)
     ignored = [name_of.get(name, name) for name in arguments.ignore or []]
     beside = [name_of.get(name, name) for name in of_items]
-    require_columns(files.frame, ignored, files.path, "", header)
+    require_columns(files, ignored)
     frame, columns = tables.assign_columns(
         files.frame,
         (item, rater, label),
@@ -186,8 +185,8 @@ def _read_responses(
         "or --wide and --item for a table with a row per item and a column per rater"
     )
     used = [*(columns if columns.is_long else frame), *beside]
-    require_columns(files.frame, used, files.path, hint, header)
-    require_lines(files.frame, used, files)
+    require_columns(files, used, hint)
+    require_lines(files, used)
     classes = arguments.classes.split(",") if arguments.classes else None
     _require_names(frame, columns, files, classes, drop_empty=arguments.drop_empty)
     items = frame.index.to_series() if columns.item is None else frame[columns.item]
@@ -204,7 +203,7 @@ def _read_responses(
         responses,
         read,
         {ITEM: arguments.item} | names,
-        ItemColumns(by_item[items.notna()], files),
+        files._replace(frame=by_item[items.notna()]),
     )
 
 
@@ -226,7 +225,7 @@ def _require_names(
 
 def _read_export(
     arguments: argparse.Namespace, of_items: list[str]
-) -> tuple[bf.Responses, str, dict[str, str], ItemColumns]:
+) -> tuple[bf.Responses, str, dict[str, str], Files]:
     """Return the responses of exports, how they were read, names, and columns of the items."""
     options = NOT_OF_EXPORTS[:-1] if arguments.items else NOT_OF_EXPORTS
     if unused := [name for name in options if getattr(arguments, name) is not None]:
@@ -276,12 +275,13 @@ def _read_export(
             "items of this export have no columns: give --items FILE, with a column "
             f"{of_items[0]!r}. Got: --format {arguments.format}"
         )
-    by_item = table.items if has_items else pd.DataFrame()
-    require_columns(by_item, of_items, path, "", by_item.columns.tolist())
-    by_item = by_item[of_items].assign(**{arguments.item: by_item.index})
+    frame = table.items if has_items else pd.DataFrame()
+    by_item = Files(frame, [(path, pd.RangeIndex(len(frame)))])
+    require_columns(by_item, of_items)
+    frame = frame[of_items].assign(**{arguments.item: frame.index}).reset_index(drop=True)
     columns = {} if "," in arguments.item else {ITEM: arguments.item}
     read = f"Read as {arguments.format} (--format), one row per response."
-    return responses, read, columns, ItemColumns(by_item, path)
+    return responses, read, columns, by_item._replace(frame=frame)
 
 
 def _read_sequences(
@@ -318,14 +318,15 @@ def _ranked(column: pd.Series) -> NDArray[Any]:
 
 def _read_edges(path: Path, answered: pd.Index) -> tuple[pd.DataFrame, NDArray[Any] | None]:
     """Return both items of every edge, and the weights if there are any."""
-    frame = read_columns(path)
+    files = read_columns(path)
+    frame = files.frame
     ends = [name for name in frame if name != WEIGHT]
     if len(ends) != 2:
         raise CommandError(
             f"a table of edges must have two columns of items and optionally {WEIGHT!r}. Got: "
             f"columns {shown(frame.columns.tolist())} in {path}"
         )
-    require_complete(frame, path, "an edge needs two items, and a weight if others have one")
+    require_complete(frame, files, "an edge needs two items, and a weight if others have one")
     joined = {name for end in ends for name in frame[end].cat.categories}
     if headings := [name for name in ends if name in joined or name in answered]:
         raise CommandError(
