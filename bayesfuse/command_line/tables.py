@@ -28,6 +28,7 @@ from bayesfuse.command_line.known import group_columns, group_of_items, read_gol
 from bayesfuse.data import tables
 from bayesfuse.data.arrays import quoted, shown
 from bayesfuse.data.cell_types import as_integers, with_types
+from bayesfuse.data.column_contents import by_text
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, Roles
 from bayesfuse.data.files import UNNAMED
 from bayesfuse.data.layouts import naming_reader
@@ -255,7 +256,7 @@ def _read_export(
     table = getattr(bf.io, reader)([path, *arguments.more], **chosen)
     responses = getattr(table, "responses", table)
     has_items = responses is not table
-    class_of = {str(name): name for name in responses.classes.tolist()}
+    class_of = by_text(responses.classes.tolist())
     naming: dict[str, Any] = {"ordered": arguments.ordered}
     if not has_items:
         naming["classes"] = None

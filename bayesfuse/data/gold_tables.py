@@ -14,7 +14,7 @@ from pandas.api.types import is_scalar
 
 from bayesfuse.data.arrays import MISSING, SKIPPED, as_array, column_names, columns, refuse, shown
 from bayesfuse.data.class_names import as_spelt
-from bayesfuse.data.column_contents import as_text
+from bayesfuse.data.column_contents import by_text
 from bayesfuse.data.column_roles import ITEM, LABEL, TRUTH, known_names, plain_name
 from bayesfuse.data.files import UNNAMED, read_path
 from bayesfuse.data.headings import without_headings
@@ -134,14 +134,11 @@ def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list
 def known_as_text(items: pd.Series, labels: pd.Series, names: Responses | Names) -> pd.Series:
     """Return known labels by item, from texts that stand for the names of a table."""
     item_of = {str(name): name for name in as_array(names.items).tolist()}
-    classes = as_array(names.classes).tolist()
-    class_of = {str(name): name for name in classes} | {as_text(name): name for name in classes}
-    for name in [name for name in class_of.values() if isinstance(name, bool)]:
-        class_of |= {str(name).upper(): name, str(name).lower(): name}  # as spreadsheets write them
+    class_of = by_text(as_array(names.classes).tolist())
     # whole numbers have a decimal point where others of their column are missing
-    labels_of_table = [
+    classes = [
         text if pd.isna(text) else class_of.get(text, class_of.get(text.removesuffix(".0"), text))
         for text in labels
     ]
     index = pd.Index([item_of.get(text, text) for text in items], dtype=object)
-    return pd.Series(labels_of_table, index, dtype=object)
+    return pd.Series(classes, index, dtype=object)
