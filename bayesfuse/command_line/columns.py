@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from bayesfuse.command_line import FORMATS, CommandError
 from bayesfuse.command_line.console import write_stderr
 from bayesfuse.command_line.files import open_table
-from bayesfuse.data.arrays import MISSING, quoted, shown
+from bayesfuse.data.arrays import quoted, shown
 from bayesfuse.data.column_roles import KNOWN, known_names
-from bayesfuse.data.files import parse_records, read_records, read_text
+from bayesfuse.data.files import read_cells
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.layouts import refuse_nested
 from bayesfuse.errors import ResponsesError
@@ -23,31 +23,89 @@ from bayesfuse.errors import ResponsesError
 LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
-def read_columns(path: Path, columns: Sequence[str] = (), hint: str = "") -> pd.DataFrame:
+class Files(NamedTuple):
+    """Files that are read as one table, with the rows of each that are left without headings."""
+
+    frame: pd.DataFrame
+    rows: list[tuple[Path, pd.Index]]
+    separator: str = ""  # of text; a table with types has none
+    n_headings: int = 0
+
+    @property
+    def path(self) -> Path:
+        """Names of the files, for errors."""
+        return Path(" + ".join(str(path) for path, _ in self.rows))
+
+    def line(self, row: int) -> str:
+        """Return in words the line of a row, and its file."""
+        number = 0
+        while row >= len(self.rows[number][1]):
+            row -= len(self.rows[number][1])
+            number += 1
+        path, rows = self.rows[number]
+        # files of text begin with the names of columns
+        named = not {".json", ".jsonl", ".parquet"} & {*path.suffixes}
+        return f"line {rows[row] + 1 + named} of {path}"
+
+    def by_item(self, columns: list[str], need: str, rule: str, *, is_list: bool) -> pd.DataFrame:
+        """Return columns with values of items, one row per item, as categories of text.
+
+        The first column has the items. In a list, an item has one row; elsewhere, its rows are
+        alike.
+        """
+        frame = self.frame[columns].astype("string")
+        frame = frame if is_list else frame.drop_duplicates()
+        require_complete(frame, self, need)
+        if (repeats := frame[columns[0]].duplicated()).any():
+            item = quoted(frame[columns[0]][repeats].iloc[0])
+            raise CommandError(f"{rule}. Got: several for item {item} in {self.path}")
+        return frame.astype("category")
+
+
+def read_files(paths: list[Path], columns: Sequence[str], has_header: bool = True) -> Files:
+    """Read tables with the same columns as one, without rows of headings."""
+    frames: list[pd.DataFrame] = []
+    rows, n_headings, separator = [], 0, ""
+    for path in paths:
+        frame, separator = read_text_table(path, columns, has_header)
+        if any(LINE_BREAK.search(str(name)) for name in frame):
+            raise CommandError(f"column names must be on one line. Got: several lines in {path}")
+        refuse_nested(frame)
+        has_index = not isinstance(frame.index, pd.RangeIndex)
+        frame, _, headings = without_headings(frame)
+        if frames and frame.columns.tolist() != frames[0].columns.tolist():
+            raise CommandError(
+                "several tables must have the same columns, because they are read as one. Got: "
+                f"{shown(frame.columns.tolist())} in {path}"
+            )
+        rows.append((path, pd.RangeIndex(len(frame)) if has_index else frame.index))
+        n_headings += len(headings)
+        frames.append(frame if has_index else frame.reset_index(drop=True))
+    frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    return Files(frame, rows, separator, n_headings)
+
+
+def read_columns(path: Path, columns: Sequence[str] = (), hint: str = "") -> Files:
     """Read columns of a table, by default all, as categories of unchanged text."""
-    frame, separator = read_text_table(path, columns)
-    frame, _, _ = without_headings(frame)
-    header = frame.columns.tolist()
-    frame = _with_role_names(frame, columns, path)
-    columns = columns or list(frame)
-    require_lines(frame, columns, separator, path)
-    require_columns(frame, columns, path, hint, header)
+    files = read_files([path], columns)
+    files = files._replace(frame=_with_role_names(files.frame, columns, path))
+    header = files.frame.columns.tolist()
+    columns = [*dict.fromkeys(columns or header)]
+    require_lines(files, columns)
+    require_columns(files, columns, hint)
     if repeated := [name for name in columns if header.count(name) > 1]:
         rule = f"{path} has several columns {repeated[0]!r}: the first line is read as their names"
         raise CommandError(f"{rule}. Got: columns {shown(header)}")
-    return frame[list(dict.fromkeys(columns))].astype("category")
+    return files._replace(frame=files.frame[columns].astype("string").astype("category"))
 
 
 def read_text_table(
     path: Path, columns: Sequence[str], has_header: bool = True
 ) -> tuple[pd.DataFrame, str]:
-    """Read a table as unchanged text, and return its separator."""
+    """Read a table as :func:`bayesfuse.data.files.read_cells` does."""
     try:
         opened = open_table(path)
-        if {".json", ".jsonl"} & {*path.suffixes} or path.suffix == ".parquet":
-            return _read_values(path, opened()), ","
-        # the dtype category would read 007 as 7
-        return read_text(path, opened, columns, has_header, dtype=str, na_values=MISSING)
+        return read_cells(path, opened, columns, has_header)
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -74,69 +132,36 @@ def _with_role_names(frame: pd.DataFrame, columns: Sequence[str], path: Path) ->
     return frame.rename(columns=renamed)
 
 
-def _read_values(path: Path, source: Path | BytesIO) -> pd.DataFrame:
-    """Read a Parquet file, or a file of one JSON object a line, as unchanged text."""
-    if path.suffix == ".parquet":
-        frame = pd.read_parquet(source, dtype_backend="numpy_nullable")
-    else:
-        if isinstance(source, BytesIO):
-            rows = parse_records(path.name, source.getvalue())
-        else:
-            rows = [row for _, listed in read_records(source) for row in listed]
-        frame = pd.DataFrame(rows, dtype=object)
-        refuse_nested(frame)
-    text = frame.astype("string").astype(object)
-    return text.mask(text.isna() | text.isin(MISSING))
-
-
-def require_lines(frame: pd.DataFrame, columns: Sequence[str], sep: str, path: Path) -> None:
+def require_lines(files: Files, columns: Sequence[Any]) -> None:
     """Raise if a cell contains rows of the table, as after an unclosed quote."""
-    if any(LINE_BREAK.search(name) for name in frame):
-        raise CommandError(f"column names must be on one line. Got: several lines in {path}")
-    for index, name in enumerate(frame):
-        cells = frame.iloc[:, index]
-        broken = cells[cells.str.contains(LINE_BREAK, na=False)]
-        for row, cell in broken.items():
-            first, *middle, last = (line.count(sep) for line in LINE_BREAK.split(cell))
+    frame = files.frame
+    for index, name in enumerate(frame if files.separator else ()):
+        cells = frame.iloc[:, index].astype("string")
+        for row in np.flatnonzero(cells.str.contains(LINE_BREAK, na=False)).tolist():
+            lines = LINE_BREAK.split(cells.iloc[row])
+            first, *middle, last = (line.count(files.separator) for line in lines)
             n_other = frame.shape[1] - 1
             has_rows = (first, last) == (n_other - index, index) and {*middle} <= {n_other}
             if name in columns or has_rows:
                 raise CommandError(
                     "a cell must be on one line, because an unclosed quote would merge rows. Got: "
-                    f"{quoted(cell)} in column {name!r}, {_line(row, path)} of {path}"
+                    f"{quoted(cells.iloc[row])} in column {name!r}, {files.line(row)}"
                 )
 
 
-def require_columns(
-    frame: pd.DataFrame, names: Sequence[str], path: Path, hint: str, header: list[str]
-) -> None:
+def require_columns(files: Files, names: Sequence[Any], hint: str = "") -> None:
     """Raise CommandError if a column is missing."""
-    if missing := [name for name in names if name not in frame]:
+    if missing := [name for name in names if name not in files.frame]:
         raise CommandError(
-            f"{path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns "
-            f"{shown(header)}"
+            f"{files.path} has no column {missing[0]!r}{hint and f': {hint}'}. Got: columns "
+            f"{shown(files.frame.columns.tolist())}"
         )
 
 
-def require_complete(frame: pd.DataFrame, path: Path, rule: str) -> None:
+def require_complete(frame: pd.DataFrame, files: Files, rule: str) -> None:
     """Raise CommandError with the first line in which a value is missing."""
     gaps = frame.isna().any(axis=1)
     if gaps.any():
         several = f", and in {gaps.sum() - 1:,} others" if gaps.sum() > 1 else ""
-        raise CommandError(
-            f"{rule}. Got: a missing value in {_line(gaps.idxmax(), path)} of {path}{several}"
-        )
-
-
-def _line(row: Any, path: Path) -> str:
-    """Return the line of a row in a file, which may begin with the names of columns."""
-    named = not {".json", ".jsonl", ".parquet"} & {*path.suffixes}
-    return f"line {row + 1 + named}"
-
-
-def require_unique(items: pd.Series, path: Path, rule: str) -> None:
-    """Raise CommandError if an item is in several rows."""
-    if (repeats := items.duplicated()).any():
-        raise CommandError(
-            f"{rule}. Got: several for item {quoted(items[repeats].iloc[0])} in {path}"
-        )
+        row: Any = gaps.idxmax()
+        raise CommandError(f"{rule}. Got: a missing value in {files.line(row)}{several}")

@@ -13,8 +13,8 @@ from bayesfuse.command_line import CommandError
 from bayesfuse.command_line.columns import read_text_table
 from bayesfuse.command_line.console import write_table
 from bayesfuse.command_line.tables import Tables
+from bayesfuse.data.cell_types import as_integers
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER, known_names
-from bayesfuse.data.tables import as_integers
 from bayesfuse.ensemble.sets_page import as_text_table
 
 NOT_OF_SETS = "wide format no_header ignore items classes positive ordered costs ask by swapped "

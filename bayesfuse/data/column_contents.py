@@ -81,6 +81,15 @@ def as_text(value: Any) -> str:
     return str(int(value) if is_integer else value)
 
 
+def by_text(names: list[Any]) -> dict[str, Any]:
+    """Return names by their text in files, in which 4.0 may be 4, and True may be TRUE."""
+    spelt = {as_text(name): name for name in names} | {str(name): name for name in names}
+    for name in names:
+        if isinstance(name, bool):  # as spreadsheets write them
+            spelt |= {str(name).upper(): name, str(name).lower(): name}
+    return spelt
+
+
 def is_number(text: str) -> bool:
     """Whether a text is a number."""
     return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", text, re.IGNORECASE) is not None

@@ -15,12 +15,13 @@ from typing import Any
 import pandas as pd
 
 from bayesfuse.data.arrays import shown
+from bayesfuse.data.cell_types import as_integers
 from bayesfuse.data.column_contents import as_text
 from bayesfuse.data.column_roles import LABEL, known_names
 from bayesfuse.data.files import as_paths, read_records
 from bayesfuse.data.layouts import export_hint
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tables import as_integers, require_few_classes
+from bayesfuse.data.tables import require_few_classes
 from bayesfuse.errors import ResponsesError
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_scalar
 
 from bayesfuse.data.arrays import MISSING
-from bayesfuse.data.layouts import export_hint
+from bayesfuse.data.column_contents import as_text
 from bayesfuse.errors import ModelError
 from bayesfuse.errors.messages import brief
 
@@ -26,38 +27,69 @@ SNIFFED_LINES = 20  # lines from which separator and width of a file are taken
 UNNAMED = "Unnamed: 0"  # the first column without a name, in pandas
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 ARCHIVES = (".zip", ".eval")
+# zipfile does not implement some compressions
+UNREADABLE = (OSError, ValueError, RecursionError, NotImplementedError, zipfile.BadZipFile,
+              EOFError, lzma.LZMAError, Warning)  # fmt: skip
 TEXT = (".csv", ".tsv", ".txt")
 
 
-def read_file(path: str | PathLike[str], **settings: Any) -> pd.DataFrame:
-    """Return the table in a file, of text as :func:`pandas.read_csv` reads it by settings."""
+def read_path(path: str | PathLike[str], wanted: Sequence[str] = ()) -> tuple[pd.DataFrame, str]:
+    """Return what :func:`read_cells` does, or raise ModelError with the kinds of files."""
     try:
-        suffixes = Path(path).suffixes
-        if ".parquet" in suffixes:
-            return pd.read_parquet(path)
-        if {".json", ".jsonl"} & {*suffixes}:
-            return pd.read_json(path, lines=".jsonl" in suffixes)
-        return read_text(path, lambda: path, **settings)[0]
-    except (OSError, ValueError, Warning) as error:
-        hint = export_hint(_names_in_json(path)) if ".json" in str(path) else ""
+        return read_cells(path, lambda: path, wanted)
+    except UNREADABLE as error:
         raise ModelError(
-            f"{hint}A table as text is the path of a CSV, TSV, Parquet, JSON or JSONL (one object "
+            "A table as text is the path of a CSV, TSV, Parquet, JSON or JSONL (one object "
             f"a line) file. Got: {brief(str(path))} ({in_short(error)})."
         ) from None
 
 
-def read_call(path: str | PathLike[str]) -> str:
-    """Return the call of pandas that reads a file as :func:`read_file` does."""
+def read_cells(
+    path: str | PathLike[str],
+    opened: Callable[[], Any],
+    wanted: Sequence[str] = (),
+    has_header: bool = True,
+) -> tuple[pd.DataFrame, str]:
+    """Return a table as unchanged text, and its separator; of Parquet with its types, and ""."""
+    suffixes = {*Path(path).suffixes}
+    if ".parquet" in suffixes:
+        return pd.read_parquet(opened()), ""
+    if {".json", ".jsonl"} & suffixes:
+        return _json_as_text(Path(path), opened()), ","
+    # the dtype category would read 007 as 7
+    return read_text(path, opened, wanted, has_header, dtype=str, na_values=MISSING)
+
+
+def _json_as_text(path: Path, source: Any) -> pd.DataFrame:
+    """Return a list of JSON objects, or an object of columns, as text; lists in cells stay."""
+    if isinstance(source, BytesIO):
+        rows = parse_records(path.name, source.getvalue())
+    else:
+        rows = [row for name, data in _contents(Path(source)) for row in parse_records(name, data)]
+    if len(rows) == 1 and all(isinstance(cells, dict) for cells in rows[0].values()):
+        values = pd.DataFrame({name: pd.Series(cells) for name, cells in rows[0].items()})
+        if values.index.tolist() == [*map(str, range(len(values)))]:
+            values = values.reset_index(drop=True)
+    else:
+        values = pd.DataFrame(rows, dtype=object)
+    text = values.map(lambda cell: as_text(cell) if is_scalar(cell) else cell).astype(object)
+    return text.mask(values.isna() | text.isin(MISSING))
+
+
+def read_call(path: str | PathLike[str], separator: str, texts: Sequence[Any] = ()) -> str:
+    """Return the call of pandas that reads a file, some of its columns as text."""
     suffixes, name = Path(path).suffixes, str(path)
     if ".parquet" in suffixes:
         return f"frame = pd.read_parquet({name!r})"
+    types = f"dtype={{{', '.join(f'{column!r}: str' for column in texts)}}}" if texts else ""
     if {".json", ".jsonl"} & {*suffixes}:
-        return f"frame = pd.read_json({name!r}, lines={'.jsonl' in suffixes})"
-    separator = read_text(path, lambda: path, nrows=0)[1]
+        options = f", {types}" if types else ""
+        return f"frame = pd.read_json({name!r}, lines={'.jsonl' in suffixes}{options})"
     options = "" if separator == "," else f", sep={separator!r}"
+    types = f" {types}," if types else ""
     return (
         f"frame = pd.read_csv(\n    {name!r}{options}, keep_default_na=False,\n"
-        f"    na_values={MISSING},\n)"
+        f"    na_values={MISSING},{types}\n)"
     )
 
 
@@ -113,14 +145,6 @@ def read_text(
     return frame.set_axis(names, axis=1), separator
 
 
-def _names_in_json(path: str | PathLike[str]) -> list[str]:
-    """Return the names in the object of a JSON file, if it is one."""
-    try:
-        return [*json.loads(Path(path).read_bytes())]
-    except (OSError, ValueError, TypeError, RecursionError):
-        return []
-
-
 def as_paths(paths: Any) -> list[Any]:
     """Return one path or several as a list, or raise ModelError."""
     listed = [*paths] if isinstance(paths, list | tuple) else [paths]
@@ -142,9 +166,7 @@ def read_records(path: str | PathLike[str]) -> list[tuple[str, list[dict[str, An
         return [
             (name.split(".")[0], parse_records(name, data)) for name, data in _contents(Path(path))
         ]
-    # zipfile does not implement some compressions
-    except (OSError, ValueError, RecursionError, NotImplementedError, zipfile.BadZipFile,
-            EOFError, lzma.LZMAError, Warning) as error:  # fmt: skip
+    except UNREADABLE as error:
         raise ModelError(
             "An export is the path of a CSV, JSON or JSONL (one object a line) file, also "
             f"compressed (.gz, .bz2, .xz, .zip). Got: {brief(str(path))} ({in_short(error)})."

@@ -14,8 +14,9 @@ from pandas.api.types import is_scalar
 
 from bayesfuse.data.arrays import MISSING, SKIPPED, as_array, column_names, columns, refuse, shown
 from bayesfuse.data.class_names import as_spelt
+from bayesfuse.data.column_contents import by_text
 from bayesfuse.data.column_roles import ITEM, LABEL, TRUTH, known_names, plain_name
-from bayesfuse.data.files import UNNAMED, read_file
+from bayesfuse.data.files import UNNAMED, read_path
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.names import JOINT, joined_columns
 from bayesfuse.data.responses import Responses
@@ -68,7 +69,7 @@ def _gold(gold: Any, names: Responses | Names, item: str, label: str) -> Any:
     if gold is None or isinstance(gold, Mapping | pd.Series):
         return gold
     is_file = isinstance(gold, str | PathLike)
-    read = read_file(gold, dtype=str, na_values=MISSING) if is_file else gold
+    read = read_path(gold, [item, label])[0] if is_file else gold
     if isinstance(read, pd.DataFrame):
         read = with_item_names(without_headings(read)[0], names)
     header = column_names(read)
@@ -133,9 +134,7 @@ def gold_columns(names: list[Any], item: str = ITEM, label: str = LABEL) -> list
 def known_as_text(items: pd.Series, labels: pd.Series, names: Responses | Names) -> pd.Series:
     """Return known labels by item, from texts that stand for the names of a table."""
     item_of = {str(name): name for name in as_array(names.items).tolist()}
-    class_of = {str(name): name for name in as_array(names.classes).tolist()}
-    for name in [name for name in class_of.values() if isinstance(name, bool)]:
-        class_of |= {str(name).upper(): name, str(name).lower(): name}  # as spreadsheets write them
+    class_of = by_text(as_array(names.classes).tolist())
     # whole numbers have a decimal point where others of their column are missing
     classes = [
         text if pd.isna(text) else class_of.get(text, class_of.get(text.removesuffix(".0"), text))

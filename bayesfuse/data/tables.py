@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -13,13 +12,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import (
-    MISSING,
     as_array,
     as_python,
     column_names,
     columns,
     present,
 )
+from bayesfuse.data.cell_types import is_altered, with_types
 from bayesfuse.data.class_names import renamed_classes
 from bayesfuse.data.column_roles import (
     ITEM,
@@ -31,17 +30,16 @@ from bayesfuse.data.column_roles import (
     known_names,
 )
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.data.files import UNNAMED, read_call, read_file
+from bayesfuse.data.files import UNNAMED, read_call, read_path
 from bayesfuse.data.headings import without_headings
 from bayesfuse.data.layouts import naming_reader, refuse_nested
-from bayesfuse.data.missing_text import DECLARED_BY, EMPTY, left_out, skipped
+from bayesfuse.data.missing_text import EMPTY, left_out, skipped
 from bayesfuse.data.names import encode, listed
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.vote_counts import refuse_counts
 from bayesfuse.errors import ModelError, ResponsesError
 from bayesfuse.errors.messages import brief
 
-INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 MAX_NAMED = 5  # raters whose names a description lists
 MAX_NUMBERS, LOW_AGREEMENT = 20, 0.2
 """More numbers than these as classes, with less agreement, are scores."""
@@ -94,40 +92,35 @@ def read_table(
             return source, "", CODE, ROLES
         code_of_names = RENAMED.format(naming_code(naming))
         return renamed_classes(source, positive, normalise), "", f"{CODE}\n{code_of_names}", ROLES
-    frame = _as_frame(source)
-    origin = read_call(source) if isinstance(source, str | PathLike) else FRAME
-    if isinstance(frame, pd.DataFrame):
-        refuse_nested(frame)
-        with naming_reader(frame.columns):
-            return _read_frame(frame, wanted, missing, naming, origin)
-    refuse_counts(frame)
-    table = Responses.from_matrix(frame, **naming)
-    code = f"{origin}\nresponses = bf.Responses.from_matrix(frame{naming_code(naming)})"
-    return table, wide(table, frame, "numbered from 0"), code, ROLES
-
-
-def _read_frame(
-    frame: pd.DataFrame,
-    wanted: tuple[str, str, str],
-    missing: str,
-    naming: dict[str, Any],
-    origin: str,
-) -> tuple[Responses, str, str, list[str]]:
-    """Return the responses in a frame, how it was read in words and as code, and its columns."""
-    code = [origin]
-    frame, note = tidy(_with_index_columns(frame, wanted, code), code)
-    has_index = not isinstance(frame.index, pd.RangeIndex)
-    roles = assign_roles(frame, frame.columns.tolist(), wanted, has_index=has_index)
-    if roles.is_long:
-        table, words = _read_long(frame, roles, missing, naming, code)
+    if isinstance(source, str | PathLike):
+        frame, separator = read_path(source, wanted)
+        code = [read_call(source, separator)]
     else:
-        item_source = "index" if roles.item is None else f"column {roles.item}"
-        if roles.item is not None:
-            frame = frame.set_index(roles.item)
-            code.append(f"frame = frame.set_index({roles.item!r})")
+        frame, separator, code = _as_frame(source), "", [FRAME]
+    if not isinstance(frame, pd.DataFrame):
         refuse_counts(frame)
-        table, words = read_wide(frame, item_source, naming, code)
-    of_table = [str(name or role) for name, role in zip(roles, ROLES, strict=True)]
+        table = Responses.from_matrix(frame, **naming)
+        code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
+        return table, wide(table, frame, "numbered from 0"), "\n".join(code), ROLES
+    refuse_nested(frame)
+    with naming_reader(frame.columns):
+        frame, note = _tidy(_with_index_columns(frame, wanted, code), code)
+        frame, roles = assign_columns(frame, wanted, code)
+        if separator or note:
+            typed, naming = with_types(frame, roles, naming)
+            if note:  # the headings made text of numbers
+                numbers = [name for name in typed if typed[name].dtype != frame[name].dtype]
+                code.append(f"frame[{numbers}] = frame[{numbers}].apply(pd.to_numeric)")
+            else:
+                texts = [name for name in typed if not roles.is_long or name in roles]
+                texts = [name for name in texts if is_altered(typed[name])]
+                code[0] = read_call(source, separator, texts)
+            frame = typed
+        table, words = read_rows(frame, roles, naming, missing, code)
+    of_table = [
+        role if name in (None, UNNAMED) else str(name)
+        for name, role in zip(roles, ROLES, strict=True)
+    ]
     return table, words + note, "\n".join(code), of_table
 
 
@@ -152,8 +145,6 @@ def naming_code(naming: dict[str, Any]) -> str:
 
 def _as_frame(table: Any) -> Any:
     """Return a table of any library as a DataFrame, and a matrix unchanged."""
-    if isinstance(table, str | PathLike):
-        return read_file(table, na_values=MISSING)
     table = present(table)
     if isinstance(table, list) and table and isinstance(table[0], list | tuple | Mapping):
         return pd.DataFrame(table)
@@ -173,7 +164,7 @@ def _as_frame(table: Any) -> Any:
     return pd.DataFrame(dict(zip(names, columns(table, names, "responses"), strict=True)))
 
 
-def tidy(frame: pd.DataFrame, code: list[str]) -> tuple[pd.DataFrame, str]:
+def _tidy(frame: pd.DataFrame, code: list[str]) -> tuple[pd.DataFrame, str]:
     """Return a table without rows of headings and unnamed columns, and a note; extend ``code``."""
     frame, empty, rows = without_headings(frame)
     if empty:
@@ -181,15 +172,36 @@ def tidy(frame: pd.DataFrame, code: list[str]) -> tuple[pd.DataFrame, str]:
     if rows:
         frame = frame.reset_index(drop=True)
         code.append(f"frame = frame.drop(index=frame.index[{rows}]).reset_index(drop=True)")
-        # the headings made text of numbers
-        texts = {name: frame[name].dropna().astype(str) for name in frame}
-        if numbers := [name for name in texts if texts[name].str.fullmatch(INTEGER).all()]:
-            frame = frame.assign(**{name: pd.to_numeric(frame[name]) for name in numbers})
-            code.append(f"frame[{numbers}] = frame[{numbers}].apply(pd.to_numeric)")
-    if frame.shape[1] > 1 and frame.columns[0] == UNNAMED and frame[UNNAMED].is_unique:
-        frame = frame.set_index(UNNAMED).rename_axis(None)  # the index, as pandas writes it
-        code.append(f"frame = frame.set_index({UNNAMED!r})")
     return frame, headings(len(rows))
+
+
+def assign_columns(
+    frame: pd.DataFrame,
+    wanted: tuple[Any, Any, Any],
+    code: list[str],
+    *,
+    is_wide: bool | None = None,
+    others: Sequence[Any] = (),
+) -> tuple[pd.DataFrame, Roles]:
+    """Return a table without columns that are not read, and the roles of its columns.
+
+    The first column is the index, as pandas writes it, if it has no name and distinct values: the
+    items of a wide table in which no column is named so. ``others`` are neither items nor raters.
+    """
+    unread = [*others]
+    if frame.shape[1] > 1 and frame.columns[0] == UNNAMED and frame[UNNAMED].is_unique:
+        unread.append(UNNAMED)
+    has_index = UNNAMED in unread or not isinstance(frame.index, pd.RangeIndex)
+    names = [name for name in frame.columns if name not in unread]
+    roles = assign_roles(frame, names, wanted, is_wide=is_wide, has_index=has_index)
+    if roles.is_long:
+        return frame, roles
+    if roles.item is None and UNNAMED in unread:
+        roles = Roles(UNNAMED)
+    if dropped := [name for name in frame if name in unread and name != roles.item]:
+        frame = frame.drop(columns=dropped)
+        code.append(f"frame = frame.drop(columns={dropped})")
+    return frame, roles
 
 
 def headings(number: int) -> str:
@@ -197,6 +209,22 @@ def headings(number: int) -> str:
     if not number:
         return ""
     return f" Left out as headings: {number} {'row' if number == 1 else 'rows'}."
+
+
+def read_rows(
+    frame: pd.DataFrame, roles: Roles, naming: dict[str, Any], missing: str, code: list[str]
+) -> tuple[Responses, str]:
+    """Return the responses in a table with these roles, and how it was read; extend ``code``."""
+    if roles.is_long:
+        return _read_long(frame, roles, missing, naming, code)
+    is_numbered = roles.item is None and isinstance(frame.index, pd.RangeIndex)
+    source = "numbered from 0" if is_numbered else "index"
+    if roles.item is not None:
+        source = "index" if roles.item == UNNAMED else f"column {roles.item}"
+        frame = frame.set_index(roles.item)
+        code.append(f"frame = frame.set_index({roles.item!r})")
+    refuse_counts(frame)
+    return _read_wide(frame, source, naming, code)
 
 
 def _read_long(
@@ -217,16 +245,19 @@ def _read_long(
     rows = frame
     if dropped.any():
         rows = frame.loc[~dropped, list(roles)]
-        rows[label] = _without(rows[label], [*marks, *skips])
+        rows[label] = _without(rows[label], [*marks, *skips]).infer_objects()
         filters = f"[frame[{label!r}].notna()]" if no_label.any() else ""
         if marks or skips:
             has_label = f"~frame[{label!r}].isin({[*marks, *skips]})"
             filters = f"{filters.removesuffix(']')} & {has_label}]" if filters else f"[{has_label}]"
-        if rows[label].dtype.kind == "f" and (rows[label] == np.floor(rows[label])).all():
-            rows[label] = rows[label].astype(np.int64)  # floats only because of the missing ones
+        types = {frame[label].dtype.kind, rows[label].dtype.kind}
+        is_changed = types == {"f"} or types == {"i", "O"} or frame[label].dtype == "Int64"
+        if is_changed and (rows[label] == np.floor(rows[label])).all():
+            rows[label] = rows[label].astype(np.int64)  # another type only because of missing ones
             filters += f".astype({{{label!r}: int}})"
         if rows[item].nunique() < frame[item].nunique():
-            items = listed(encode(columns(frame, [item], "responses")[0], None, "item", item)[1])
+            (named,) = columns(frame[[item]].dropna(), [item], "responses")
+            items = listed(encode(named, None, "item", item)[1])
             call += f",\n    items=sorted(frame[{item!r}].unique())"
         remaining = set(pd.unique(rows[rater]))
         lost = [name for name in pd.unique(frame[rater].dropna()) if name not in remaining]
@@ -240,12 +271,8 @@ def _read_long(
     return table, long(item, rater, label) + note
 
 
-def read_wide(
-    frame: pd.DataFrame,
-    item_source: str,
-    naming: dict[str, Any],
-    code: list[str],
-    keep: str = DECLARED_BY,
+def _read_wide(
+    frame: pd.DataFrame, item_source: str, naming: dict[str, Any], code: list[str]
 ) -> tuple[Responses, str]:
     """Return the responses in a table with items in the index, and how they were read."""
     classes = naming["classes"]
@@ -256,9 +283,11 @@ def read_wide(
     if marks := [mark for mark in marks if mark != EMPTY] + skips:
         frame = frame.apply(_without, args=(marks,))
         code.append(f"frame = frame.mask(frame.isin({marks}))")
+        if any(isinstance(cell, int) for cell in cells):  # of a file
+            code.append("frame = frame.apply(pd.to_numeric)")
     table = Responses.from_matrix(frame, **naming)
     code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")
-    return table, wide(table, frame, item_source) + skipped(cells[cells.isin(skips)], keep)
+    return table, wide(table, frame, item_source) + skipped(cells[cells.isin(skips)])
 
 
 def _without(labels: pd.Series, marks: list[str]) -> pd.Series:
@@ -266,13 +295,6 @@ def _without(labels: pd.Series, marks: list[str]) -> pd.Series:
     if isinstance(labels.dtype, pd.CategoricalDtype):
         return labels.cat.remove_categories([m for m in marks if m in labels.cat.categories])
     return labels.mask(labels.isin(marks)) if labels.dtype.kind not in "biufM" else labels
-
-
-def as_integers(names: Iterable[str]) -> dict[str, Any]:
-    """Map names to integers if all are plain integers, else to themselves."""
-    listed = list(names)
-    are_integers = all(INTEGER.fullmatch(name) and abs(int(name)) < 2**63 for name in listed)
-    return {name: int(name) if are_integers else name for name in listed}
 
 
 def require_few_classes(table: Responses) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_hashable
 
 from bayesfuse.data.arrays import quoted, refuse, shown
+from bayesfuse.data.cell_types import read_file
 from bayesfuse.data.column_roles import (
     ITEM,
     LABEL,
@@ -23,7 +24,7 @@ from bayesfuse.data.column_roles import (
     plain_name,
     suggest_columns,
 )
-from bayesfuse.data.files import as_paths, read_file
+from bayesfuse.data.files import as_paths
 from bayesfuse.data.judgments import standard_verdicts
 from bayesfuse.data.layouts import naming_reader
 from bayesfuse.data.names import JOINT, joined_columns

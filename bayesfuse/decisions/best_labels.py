@@ -13,7 +13,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import shown
-from bayesfuse.data.files import read_file
+from bayesfuse.data.cell_types import read_file
+from bayesfuse.data.column_contents import by_text
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_numbers, require_shape
 from bayesfuse.numerics.kernels import Array
@@ -114,12 +115,12 @@ def read_costs(costs: Any, classes: NDArray[Any]) -> Costs:
         table = table.set_index(table.columns[0])
     else:
         table = costs if isinstance(costs, pd.DataFrame) else pd.DataFrame(costs).T
-    name_of = {str(name): name for name in names}
+    name_of = by_text(names)
     table = table.rename(index=lambda name: name_of.get(str(name), name))
     table = table.rename(columns=lambda name: name_of.get(str(name), name))
     others = [name for name in table.columns if name not in names]
     rejects = others == [REJECT]
-    has_all = sorted(map(str, table.index)) == sorted(name_of)
+    has_all = sorted(map(str, table.index)) == sorted(map(str, names))
     if not has_all or (others and not rejects) or not table.columns.is_unique:
         raise ModelError(
             f"Costs have a row for every class, {shown(names)}, and a column for every label: some "
@@ -129,7 +130,10 @@ def read_costs(costs: Any, classes: NDArray[Any]) -> Costs:
     labels = [name for name in names if name in table.columns] + [REJECT] * rejects
     if not labels:
         raise ModelError("Costs need at least one label, because items get one. Got: no column.")
-    return Costs(labels, _finite(table.loc[names, labels].to_numpy()), rejects)
+    # by number, because a list of booleans is a mask in pandas
+    row_of, column_of = table.index.tolist().index, table.columns.tolist().index
+    chosen = table.iloc[[*map(row_of, names)], [*map(column_of, labels)]]
+    return Costs(labels, _finite(chosen.to_numpy()), rejects)
 
 
 def _finite(costs: Any) -> Array:

@@ -1,6 +1,5 @@
 """The commands: what fit with --model reads and writes, reports, demo and help."""
 
-import io
 import re
 from pathlib import Path
 
@@ -225,15 +224,14 @@ def test_advice_has_the_words_of_the_shell(folder, capsys):
     assert not re.search(r"bf\.|\w=", printed)
 
 
-def test_bad_groups(folder, capsys, no_sampling, monkeypatch):
+def test_bad_groups(folder, capsys, no_sampling):
     fails(capsys, fit("--by", "year"), "films.csv has no column 'year'")
     write_groups(lambda film: None if film == 3 else "x")
     fails(capsys, fit("--by", "year", table=GROUPED), "every item needs a group for --by year")
     films = pd.read_csv("films.csv")
     films.assign(year=films["critic"]).to_csv(GROUPED, index=False)
     fails(capsys, fit("--by", "year", table=GROUPED), "an item has one group in all its rows")
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path("films.csv").read_bytes())))
-    fails(capsys, main(["fit", "-", *COLUMNS, "--by", "note"]), "--by needs a column of a file")
+    fails(capsys, main("fit films.csv --format mturk --by year".split()), "HITId")
 
 
 @pytest.mark.slow

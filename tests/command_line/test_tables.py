@@ -224,6 +224,18 @@ def test_other_tables_from_standard_input(folder, monkeypatch, option):
         assert found.gold.to_dict() == dict.fromkeys(order, "yes")
 
 
+def test_groups_of_items_may_come_from_standard_input_and_several_files(folder, monkeypatch):
+    lines = [
+        f"{line},{'year' if n == 0 else n < 10}" for n, line in enumerate(PLAIN.decode().split())
+    ]
+    text = "\n".join(lines)
+    Path("t.csv").write_text(text)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    for files in (["-"], ["t.csv", "t.csv"]):
+        found = read_tables(parse(["fit", *files, *TO[:0], "--by", "year"]))
+        assert found.groups.to_dict() == {item: str(item < 4) for item in range(1, 7)}
+
+
 def test_standard_input_that_is_closed(folder, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     fails(capsys, main(["fit", "-", *TO]), "it is closed")
