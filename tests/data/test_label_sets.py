@@ -132,6 +132,10 @@ def test_labels_that_are_spelt_alike_are_one_on_request():
     declared = read(frame, separator=";", normalise=True, labels=["CAT", "DOG", "cow"])
     assert declared.labels.tolist() == ["CAT", "DOG", "cow"]
     bf.models.LabelProfiles(declared, gold={1: "cat;DOG"})  # refuses labels of other names
+    columns = pd.DataFrame({"item": [1], "Cat": [1], "dog ": [0]})
+    for truth in ({1: "cat"}, {1: {"CAT ": True, "Dog": False}}, columns):
+        table = bf.rater_table(sets, truth=truth).set_index("rater")
+        assert table["known_accuracy"].to_dict() == {"a": 0.5, "b": 1.0}
     with pytest.raises(bf.errors.ResponsesError, match="label 'dog'"):
         bf.models.LabelProfiles(read(LISTS), gold={1: ["dog"]})
 
