@@ -59,7 +59,7 @@ def combine(
     average = _average(inputs, fits, shares, session)
     groups: dict[str, Any] = {name: group.dataset for name, group in average.children.items()}
     worst = {name: (mcse.max(), np.fmax.reduce(rhat)) for name, (mcse, rhat) in precision.items()}
-    groups["comparison"] = compare(fits, weights, worst, inputs)
+    groups["comparison"] = compare(fits, weights, worst)
     groups |= {f"models/{name}": result for name, result in fits.results.items()}
     hardness = _difficulty(inputs, fits, session)
     correction = correct(groups, inputs, session.seed)

@@ -16,22 +16,6 @@ QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
 INDEPENDENCE = "bayesfuse.ensemble.evidence.Evidence.independence"
 
 
-@pytest.fixture
-def fitted(fused, unchecked, monkeypatch):
-    """A function that lets fits give the results of ``fused``, or do what it is given."""
-
-    def let(**others):
-        each = iter(fused["models"].children.items())
-
-        def fit(*_, **__):
-            name, result = next(each)
-            return others[name]() if name in others else result
-
-        monkeypatch.setattr("bayesfuse.ensemble.fits.variational.fit", fit)
-
-    return let
-
-
 def raises(error):
     raise error
 
