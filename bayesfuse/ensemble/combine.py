@@ -92,14 +92,11 @@ def combine(
     steps, prior = _advice(inputs, evidence, fits, doubtful, session.schedule)
     size, facts = summarise(inputs.responses)
     interrupted = fits.was_interrupted or session.interruption.requested
-    if interrupted and fits.complete:
-        first_line = f"Interrupted, so incomplete. {first_line}"
-    elif fits.n_late and fits.complete:
-        first_line = f"Time ended before {fits.n_late} of {len(fits.tried)} models. {first_line}"
+    ended = _ended(fits, interrupted, weights.attrs.get("planned", 1.0))
     fused.attrs |= {
         "interrupted": int(interrupted),
-        "headline": first_line,
-        "opening": opening(fused, inputs.n_known, doubtful),
+        "headline": f"{ended}{first_line}",
+        "opening": f"{ended}{opening(fused, inputs.n_known, doubtful)}",
         "why_wide": " ".join(word(why)),
         "facts": "\n".join([size, *(f"{what}: {text}" for what, text in facts)]),
         "limits": "\n".join([*inputs.limits, *prior, *notes]),
@@ -110,6 +107,18 @@ def combine(
         "advice_calls": "\n".join(step.call for step in steps),
     }
     return fused
+
+
+def _ended(fits: Fits, interrupted: bool, planned: float) -> str:
+    """Return that an answer is incomplete, and whether the table speaks against its models."""
+    if not fits.complete or not (interrupted or fits.n_late):
+        return ""
+    late = f"Time ended before {fits.n_late} of {len(fits.tried)} models"
+    ended = "Interrupted, so incomplete" if interrupted else late
+    if planned < 1.0 - LEAST_WEIGHT:
+        against = "the table speaks against the models fitted, which" if planned < 0.5 else "they"
+        ended += f": {against} would have a weight of {planned:.0%} if all fits had finished"
+    return f"{ended}. "
 
 
 def _judge_raters(fused: Fused, fits: Fits, shares: Mapping[str, float], seed: int) -> None:

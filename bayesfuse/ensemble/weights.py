@@ -36,15 +36,22 @@ COUNTED = "counted"  # outcome of vote shares, which are not fitted
 
 
 def weigh(fits: Fits, selection: Selection) -> xr.Dataset:
-    """Return the weights of the complete fits and of vote shares, by model."""
+    """Return the weights of the complete fits and of vote shares, by model.
+
+    The attributes are why models have less weight than others (``less``), and the weight that
+    kinds of models with a complete fit would have if all fits had finished (``planned``).
+    """
     complete = fits.complete
     if not complete:
         return xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
     results = fits.results
     sides = [side for side in selection.sides if any(c.name in results for c in side.candidates)]
     drafts = [fit.candidate for fit in complete if fit.name not in selection.names]
+    planned = sum(side.weight for side in sides)
     if drafts:  # they replace or rival the models of the first side
         first = selection.sides[0]
+        if first not in sides and drafts[0].draft:  # else a model that the evidence rules out
+            planned += first.weight
         rivals = [*(c for c in first.candidates if c.name in results), *drafts]
         others = [side for side in sides if side is not first]
         sides = [Side(first.weight, rivals, rivals=fits.inputs.graph is not None), *others]
@@ -67,6 +74,7 @@ def weigh(fits: Fits, selection: Selection) -> xr.Dataset:
     table = pd.DataFrame({"weight": weight} | columns).reindex(weight.index)
     found = table.rename_axis("model").to_xarray()
     found.attrs["less"] = _why_less(sides, tables, shares, weight)
+    found.attrs["planned"] = planned / sum(side.weight for side in selection.sides)
     return found
 
 

@@ -30,11 +30,14 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
     assert outcomes["competing classes"] == "not tried"
 
 
-def test_interrupting_the_first_model_keeps_the_draft_before_it(crowd, fitted, monkeypatch):
+@pytest.mark.parametrize(("independence", "planned"), [(0.8, "20%"), (1.0, "0%")])
+def test_interrupting_the_first_model_keeps_the_draft_before_it(
+    crowd, fitted, monkeypatch, independence, planned
+):
     """The draft is a model of the answer, too, and is in it once."""
     fitted()
     monkeypatch.setattr(Schedule, "is_plenty", lambda *_: False)
-    monkeypatch.setattr(INDEPENDENCE, 0.8)
+    monkeypatch.setattr(INDEPENDENCE, independence)
     monkeypatch.setattr(
         "bayesfuse.ensemble.fits.sample", lambda *_, **__: raises(KeyboardInterrupt)
     )
@@ -42,6 +45,9 @@ def test_interrupting_the_first_model_keeps_the_draft_before_it(crowd, fitted, m
     assert told.attrs["interrupted"] == 1
     assert told.attrs["models"] == ["consensus", "vote shares"]
     assert told["comparison"].to_dataset()["model"].to_index().is_unique
+    against = "the table speaks against the models fitted, which would have a weight of"
+    note = f"Interrupted, so incomplete: {against} {planned} if all fits had finished. "
+    assert note in told.headline and note in told._repr_html_()
 
 
 def test_interrupted_chains_with_enough_draws_are_kept(crowd, unchecked, monkeypatch):
@@ -63,7 +69,7 @@ def test_an_answer_says_that_time_ended_before_models_with_weight(crowd, fitted,
     monkeypatch.setattr(INDEPENDENCE, 0.8)
     monkeypatch.setattr(Schedule, "size", lambda *_: None)  # no time to sample
     answer = bf.fuse(crowd.responses, **QUIET)
-    assert answer.overview().startswith("Time ended before 3 of 7 models. ")
+    assert answer.overview().startswith("Time ended before 3 of 7 models: the table ")
     assert answer.attrs["interrupted"] == 0
     notes = answer.attrs["notes"]
     assert "independent errors have a weight of 0%" in notes
