@@ -150,7 +150,10 @@ def answered(result: xr.DataTree, labels: xr.DataArray | None = None) -> xr.Data
 
 
 def least_certain(
-    result: xr.DataTree | xr.DataArray, most: int = FEW, sequence: pd.Series | None = None
+    result: xr.DataTree | xr.DataArray,
+    most: int = FEW,
+    sequence: pd.Series | None = None,
+    heading: str = "least certain",
 ) -> pd.DataFrame:
     """Return the least certain items with their visible probabilities, and their sequence.
 
@@ -166,7 +169,7 @@ def least_certain(
         more = f" and {number - 1:,} alike" if number > 1 else ""
         rows.append([in_one_line(name) + more, *where, likely(item["class"], item.values)])
     where = [] if sequence is None else ["sequence"]
-    return pd.DataFrame(rows, columns=["least certain", *where, "probabilities"])
+    return pd.DataFrame(rows, columns=[heading, *where, "probabilities"])
 
 
 def likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:
