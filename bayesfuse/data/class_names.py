@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import as_python, shown
+from bayesfuse.data.joined_labels import MAX_CLASSES, looks_like_sets
 from bayesfuse.data.names import unique_names
 from bayesfuse.data.positive_class import (
     INVISIBLE,
@@ -30,9 +30,6 @@ from bayesfuse.errors.messages import abridged
 
 MAX_NAMES = 5  # names or groups of them that a sentence lists
 MAX_LETTERS = 60
-MAX_CLASSES = 100_000  # above, labels are free text, which other checks report
-
-SEPARATORS = *",;|#+", " or "  # of the labels in a set
 READERS = (
     "bf.Responses.from_label_sets reads sets of labels, and from_partial_answers answers of which "
     "one label is meant"
@@ -47,25 +44,6 @@ def spelt_alike(names: NDArray[Any]) -> list[list[int]]:
     for index, name in enumerate(names.tolist()):
         groups.setdefault(normal_form(name), []).append(index)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
-    """Return the separator of class names that are sets of labels, and the sets in two orders."""
-    if names.dtype.kind != "U" or len(names) > MAX_CLASSES:
-        return None
-    unquoted = [re.sub(r"[\[\]{}()\"']", "", name) for name in names.tolist()]
-    for separator in SEPARATORS:
-        parts = [list(map(str.strip, name.split(separator))) for name in unquoted]
-        sets: dict[tuple[str, ...], list[int]] = {}
-        several = [index for index, labels in enumerate(parts) if len(labels) > 1 and all(labels)]
-        for index in several:
-            sets.setdefault(tuple(sorted(parts[index])), []).append(index)
-        reordered = [group for group in sets.values() if len(group) > 1]
-        number = Counter(part for labels in parts for part in set(labels))
-        are_shared = all(number[part] > 1 for index in several for part in parts[index])
-        if reordered or (len(several) > 1 and are_shared):
-            return separator, reordered
-    return None
 
 
 def has_order(dtypes: Sequence[Any]) -> bool:

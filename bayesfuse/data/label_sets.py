@@ -16,6 +16,7 @@ from pandas.api.types import is_list_like
 from bayesfuse.data.arrays import as_array, column_names, present, shown
 from bayesfuse.data.class_names import as_spelt, labels_once
 from bayesfuse.data.column_roles import did_you_mean, known_names, suggest_columns
+from bayesfuse.data.joined_labels import warn_of_joined
 from bayesfuse.data.missing_text import sets_without_skipped
 from bayesfuse.data.names import encode, unique_names
 from bayesfuse.data.statements import table_of
@@ -210,6 +211,9 @@ def _read(
         sets = sets_without_skipped([_labels_of(cell, separator) for cell in cells], labels)
         _note_missing(cells, sets)
         rows, label_names = _of_sets(_spelt(sets, labels, normalise), labels)
+        if labels is None:
+            is_used = any(isinstance(cell, str) and (separator or "") in cell for cell in cells)
+            warn_of_joined(label_names.tolist(), separator, is_used)
     else:
         rows, label_names = _of_indicators(frame, [n for n in names if n not in sources], labels)
     yes, is_answered = _united(rows, item * len(raters) + rater)
