@@ -159,7 +159,7 @@ def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | No
 
 def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
     """Return a finding if models were fitted to a part of the items."""
-    if inputs.responses is fits.inputs.responses:
+    if inputs.responses is fits.inputs.responses or not fits.complete:
         return []
     n_fitted, n_items = fits.inputs.responses.n_items, inputs.responses.n_items
     return [Finding("subset", {"fitted": n_fitted, "items": n_items})]

@@ -4,6 +4,7 @@ import signal
 from contextlib import suppress
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 import bayesfuse as bf
@@ -124,6 +125,16 @@ def test_interrupting_the_first_fit_gives_vote_shares(crowd, fitted):
     with pytest.warns(QuickAnswerWarning, match=r"interrupted, .* Got: an interruption"):
         told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1 and "let one model be fitted" in told.advice[0]
+
+
+def test_an_answer_of_a_large_table_without_a_model_is_of_vote_shares(crowd, monkeypatch):
+    """Models are fitted to a part of a large table; vote shares are of all its items."""
+    monkeypatch.setattr("bayesfuse.ensemble.candidates.MIN_PART", 100)
+    with pytest.warns(QuickAnswerWarning, match="longer than this"):
+        told = bf.fuse(crowd.responses, minutes=1e-9, random_seed=1, progressbar=False)
+    votes = bf.label_probabilities(bf.vote_shares(crowd.responses))
+    np.testing.assert_array_equal(bf.label_probabilities(told), votes)
+    assert "fitted to" not in told.attrs["limits"]
 
 
 def test_a_model_that_rules_the_data_out_is_left_out(crowd, fitted):
