@@ -36,7 +36,7 @@ from bayesfuse.results import schema
 from bayesfuse.results.abilities import has_joint_draws, stored_abilities
 from bayesfuse.results.difficulty import difficulty, with_labels
 
-HASTE = 0.8  # share of the time after which fewer draws predict labels
+HASTE = 0.8  # share of the time after which fewer draws predict labels and judge raters
 
 
 def combine(
@@ -68,7 +68,7 @@ def combine(
         labels = groups["label_posterior"]["probability"].transpose("item", "class").values
         groups["difficulty"] = with_labels(hardness, labels, inputs.responses)
     fused = Fused.from_dict(groups)
-    _judge_raters(fused, fits, shares, session.seed)
+    _judge_raters(fused, fits, shares, session)
     notes = word(
         _subset(inputs, fits) + _dependence(evidence, fits, shares) + _order(fits, evidence, shares)
     )
@@ -121,29 +121,31 @@ def _ended(fits: Fits, interrupted: bool, planned: float) -> str:
     return f"{ended}. "
 
 
-def _judge_raters(fused: Fused, fits: Fits, shares: Mapping[str, float], seed: int) -> None:
+def _judge_raters(fused: Fused, fits: Fits, shares: Mapping[str, float], session: Session) -> None:
     """Add abilities of raters, from parameters that all models share where labels have no draws."""
     # labels are averages of the models, whatever the draws of abilities
     for name in ("chains", "draws", schema.DRAWS_VARIABLE, schema.DRAWS_DIGEST):
         fused["label_posterior"].attrs.pop(name, None)
     members = {name: result for name, result in fits.results.items() if shares[name] > 0.0}
     if members and "posterior" not in fused.children and not has_joint_draws(fused):
-        draws = mixture(members, shares, np.random.default_rng(seed))
+        draws = mixture(members, shares, np.random.default_rng(session.seed))
         if draws is None:
             return
         fused["posterior"] = xr.DataTree(draws)
     if members:
-        fused["posterior"] = xr.DataTree(stored_abilities(fused))
+        fused["posterior"] = xr.DataTree(stored_abilities(fused, _is_in_haste(session.schedule)))
 
 
 def _average(
     inputs: Inputs, fits: Fits, shares: Mapping[str, float], session: Session
 ) -> xr.DataTree:
     """Return the averaged labels of all items, from fewer draws where time is short."""
-    schedule = session.schedule
-    in_haste = schedule.interrupted or schedule.used() > HASTE * schedule.seconds
-    n_draws = FEW_PREDICTED if in_haste else PREDICTED
+    n_draws = FEW_PREDICTED if _is_in_haste(session.schedule) else PREDICTED
     return average_items(fits.results, shares, inputs, fits.inputs, session.seed, n_draws)
+
+
+def _is_in_haste(schedule: Schedule) -> bool:
+    return schedule.interrupted or schedule.used() > HASTE * schedule.seconds
 
 
 def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | None:

@@ -161,8 +161,10 @@ def least_certain(
     """
     ordered, rows = most_uncertain(result).transpose("item", "class"), []
     same = pd.DataFrame(ordered.values.round(6))
-    alike = same.groupby(list(same), sort=False)[0].agg([lambda group: group.index[0], "size"])
-    for first, number in alike.head(most).to_numpy().tolist():
+    group = same.groupby(list(same), sort=False, dropna=False).ngroup().to_numpy()
+    # groups are numbered as they appear; functions of each take seconds for many items
+    firsts, sizes = np.unique(group, return_index=True, return_counts=True)[1:]
+    for first, number in zip(firsts[:most].tolist(), sizes[:most].tolist(), strict=True):
         item = ordered[first]
         (name,) = listed(np.atleast_1d(item["item"].values))
         where = [] if sequence is None else [in_one_line(sequence.at[name])]

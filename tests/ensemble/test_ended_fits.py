@@ -31,6 +31,19 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
     assert outcomes["competing classes"] == "not tried"
 
 
+def test_raters_are_judged_by_fewer_draws_in_haste(crowd, fitted, monkeypatch):
+    """Counting responses for every draw takes long in large tables."""
+    table = crowd.responses
+    of_draw = table.n_responses + 30.0 * table.n_raters * table.n_classes
+    monkeypatch.setattr("bayesfuse.results.abilities.MOST", 8.0 * 60.5 * of_draw)
+    sizes = []
+    for others in ({}, {"even guesses": lambda: raises(KeyboardInterrupt)}):
+        fitted(**others)
+        sizes.append(bf.fuse(table, **QUIET)["posterior"].sizes)
+    calm, hasty = (size["chain"] * size["draw"] for size in sizes)
+    assert hasty == 60 < calm
+
+
 @pytest.mark.parametrize(("independence", "planned"), [(0.8, "20%"), (1.0, "0%")])
 def test_interrupting_the_first_model_keeps_the_draft_before_it(
     crowd, fitted, monkeypatch, independence, planned

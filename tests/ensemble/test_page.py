@@ -68,6 +68,16 @@ def test_the_least_certain_items_are_said_to_be_those_with_responses(fused, has_
         assert (words in text) == has_silent and "least certain" in text, text
 
 
+def test_items_with_the_same_probabilities_are_named_once():
+    table = bf.Responses.from_long(
+        {"item": [1, 1, 2, 2, 3, 3, 4], "rater": list("abababa"), "label": list("xxxyyxy")}
+    )
+    with pytest.warns(QuickAnswerWarning):
+        answer = bf.fuse(table, minutes=1e-9, random_seed=1, progressbar=False)
+    rows = answer.overview().partition("least certain")[2].splitlines()[1:4]
+    assert [row.partition("  ")[0] for row in rows] == ["2 and 1 alike", "4", "1"]
+
+
 @pytest.mark.slow
 def test_the_opening_counts_raters_who_are_worse_than_guessing(tmp_path):
     rng = np.random.default_rng(1)
