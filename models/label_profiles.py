@@ -87,7 +87,7 @@ class LabelProfiles(LabelModel):
         self.add_coords(
             {
                 "profile": range(profiles),
-                "label": listed(label_sets.labels),
+                "set_label": listed(label_sets.labels),
                 "annotator": listed(label_sets.raters),
             }
         )
@@ -99,7 +99,7 @@ class LabelProfiles(LabelModel):
             np.ones((n_labels, 2)),
             RATE_CONCENTRATION,
             profiles,
-            ("label",),
+            ("set_label",),
             of="profile",
         )
         self.pools.append(pool)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from unicodedata import normalize
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import as_python, shown
+from bayesfuse.data.joined_labels import MAX_CLASSES, looks_like_sets
 from bayesfuse.data.names import unique_names
 from bayesfuse.data.positive_class import (
     INVISIBLE,
@@ -30,9 +30,6 @@ from bayesfuse.errors.messages import abridged
 
 MAX_NAMES = 5  # names or groups of them that a sentence lists
 MAX_LETTERS = 60
-MAX_CLASSES = 100_000  # above, labels are free text, which other checks report
-
-SEPARATORS = *",;|#+", " or "  # of the labels in a set
 READERS = (
     "bf.Responses.from_label_sets reads sets of labels, and from_partial_answers answers of which "
     "one label is meant"
@@ -47,25 +44,6 @@ def spelt_alike(names: NDArray[Any]) -> list[list[int]]:
     for index, name in enumerate(names.tolist()):
         groups.setdefault(normal_form(name), []).append(index)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def looks_like_sets(names: NDArray[Any]) -> tuple[str, list[list[int]]] | None:
-    """Return the separator of class names that are sets of labels, and the sets in two orders."""
-    if names.dtype.kind != "U" or len(names) > MAX_CLASSES:
-        return None
-    unquoted = [re.sub(r"[\[\]{}()\"']", "", name) for name in names.tolist()]
-    for separator in SEPARATORS:
-        parts = [list(map(str.strip, name.split(separator))) for name in unquoted]
-        sets: dict[tuple[str, ...], list[int]] = {}
-        several = [index for index, labels in enumerate(parts) if len(labels) > 1 and all(labels)]
-        for index in several:
-            sets.setdefault(tuple(sorted(parts[index])), []).append(index)
-        reordered = [group for group in sets.values() if len(group) > 1]
-        number = Counter(part for labels in parts for part in set(labels))
-        are_shared = all(number[part] > 1 for index in several for part in parts[index])
-        if reordered or (len(several) > 1 and are_shared):
-            return separator, reordered
-    return None
 
 
 def has_order(dtypes: Sequence[Any]) -> bool:
@@ -178,7 +156,8 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
             )
         codes = np.array([target[form] for form in forms])
         return replace(_recoded(table, codes, names), normalised=True)
-    spellings_once = spelt_once(spellings, class_counts(table))
+    spelling_of = spelt_once(dict(zip(spellings, class_counts(table), strict=True)))
+    spellings_once = list(spelling_of.values())
     if not in_order and spellings == sorted(spellings):
         spellings_once.sort()
     index_of = {normal_form(name): index for index, name in enumerate(spellings_once)}
@@ -186,26 +165,34 @@ def _normalised(table: Any, declared: Any, in_order: bool, marks: Sequence[Any])
     return replace(_recoded(table, codes, unique_names(spellings_once, "class")), normalised=True)
 
 
-def respelled(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of labels in which text that is spelt alike is the same."""
+def respelled(frame: pd.DataFrame, counts: NDArray[np.int64] | None) -> pd.DataFrame:
+    """Return a table of labels, its rows of these counts, in which text spelt alike is the same."""
     columns = [index for index, dtype in enumerate(frame.dtypes) if dtype.kind == "O"]
-    cells = pd.Series(frame.iloc[:, columns].to_numpy(dtype=object).ravel())
-    texts = cells[[isinstance(cell, str) and normal_form(cell) != "" for cell in cells]]
-    counts = texts.value_counts()
-    chosen = {normal_form(n): n for n in spelt_once(counts.index.tolist(), counts.tolist())}
-    target = {name: chosen[normal_form(name)] for name in counts.index}
+    values = frame.iloc[:, columns].to_numpy(dtype=object)
+    weight = np.broadcast_to(1 if counts is None else counts[:, None], values.shape).ravel()
+    is_text = [isinstance(cell, str) and normal_form(cell) != "" for cell in values.ravel()]
+    texts = pd.Series(values.ravel()[is_text])
+    number = pd.Series(weight[is_text]).groupby(texts.to_numpy()).sum().to_dict()
+    chosen = spelt_once(number)
+    target = {name: chosen[normal_form(name)] for name in number}
     return frame.map(lambda cell: target.get(cell, cell) if isinstance(cell, str) else cell)
 
 
-def spelt_once(names: Sequence[str], counts: Sequence[int] | None = None) -> list[str]:
-    """Return one name for names that are spelt alike: the most frequent, of equals a fixed one."""
-    chosen: dict[str, tuple[int, bool, str]] = {}
-    for index, name in enumerate(names):
+def spelt_once(number: Mapping[str, int]) -> dict[str, str]:
+    """Return one name for names that are spelt alike, by their form: that of most responses.
+
+    Spaces and invisible letters do not count. Of equals, one in lower case.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for name, count in number.items():
         clean = " ".join(INVISIBLE.sub("", normalize("NFC", name)).split())
-        form, number = normal_form(name), 0 if counts is None else counts[index]
-        is_unweighted = normalize("NFKC", clean) == clean  # no full-width letters
-        chosen[form] = max(chosen.get(form, (-1, False, "")), (number, is_unweighted, clean))
-    return [name for *_, name in chosen.values()]
+        counts.setdefault(normal_form(name), Counter())[clean] += count
+
+    def rank(entry: tuple[str, int]) -> tuple[int, bool, str]:
+        clean, count = entry
+        return count, normalize("NFKC", clean) == clean, clean  # no full-width letters
+
+    return {form: max(spellings.items(), key=rank)[0] for form, spellings in counts.items()}
 
 
 def labels_once(
@@ -214,7 +201,7 @@ def labels_once(
     """Return how labels are spelt, of their frequencies, or warn of labels that are spelt alike."""
     names = sorted(number)
     if normalise:
-        chosen = {normal_form(n): n for n in spelt_once(names, [number[n] for n in names])}
+        chosen = spelt_once(number)
         chosen |= {normal_form(n): n for n in declared or () if isinstance(n, str)}
         return {name: chosen[normal_form(name)] for name in names}
     array = np.array(names, dtype=str)
@@ -341,11 +328,14 @@ def _counted(classes: NDArray[Any], counts: Sequence[int], group: list[int]) -> 
     return ", ".join(shown_first[:MAX_NAMES]) + (", …" if len(group) > MAX_NAMES else "")
 
 
-def as_spelt(labels: Sequence[Any], table: Any) -> list[Any]:
-    """Return labels as the classes of a table are spelt, where they differ only in spelling."""
-    names = table.classes
-    target = {normal_form(n): n for n in names.tolist()} if names.dtype.kind == "U" else {}
-    return [
-        target.get(normal_form(label), label) if isinstance(label, str) else as_python(label)
-        for label in labels
-    ]
+def as_spelt(labels: Iterable[Any], names: NDArray[Any]) -> list[Any]:
+    """Return labels as these names are spelt, where they differ only in spelling."""
+    texts = [name for name in names.tolist() if isinstance(name, str)]
+    target = {normal_form(name): name for name in texts} | {name: name for name in texts}
+
+    def spelt(label: Any) -> Any:
+        if not isinstance(label, str):
+            return as_python(label)
+        return target[label] if label in target else target.get(normal_form(label), label)
+
+    return list(map(spelt, labels))

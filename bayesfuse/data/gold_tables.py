@@ -45,7 +45,7 @@ def read_gold(
         return None
     if getattr(names, "normalised", False):
         items = pd.Index(list(labels_by_item.keys()), dtype=object)
-        labels = as_spelt([label for _, label in labels_by_item.items()], names)
+        labels = as_spelt([label for _, label in labels_by_item.items()], names.classes)
         labels_by_item = pd.Series(labels, items, dtype=object)
     classes = set(names.classes.tolist())
 

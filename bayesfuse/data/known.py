@@ -51,7 +51,7 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
 
 def _unlike(label: Any, responses: Responses) -> str:
     """Return in words that a label differs from a class in spelling only."""
-    (spelt,) = as_spelt([label], responses)
+    (spelt,) = as_spelt([label], responses.classes)
     return "" if spelt == label else f", and spell {spelt!r} as the class is (or normalise=True)"
 
 

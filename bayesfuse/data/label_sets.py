@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import as_array, column_names, present, shown
-from bayesfuse.data.class_names import labels_once
+from bayesfuse.data.class_names import as_spelt, labels_once
 from bayesfuse.data.column_roles import did_you_mean, known_names, suggest_columns
+from bayesfuse.data.joined_labels import warn_of_joined
 from bayesfuse.data.missing_text import sets_without_skipped
 from bayesfuse.data.names import encode, unique_names
-from bayesfuse.data.positive_class import normal_form
 from bayesfuse.data.statements import table_of
 from bayesfuse.errors import ResponsesError, require_flag, require_kind, warn
 
@@ -211,6 +211,9 @@ def _read(
         sets = sets_without_skipped([_labels_of(cell, separator) for cell in cells], labels)
         _note_missing(cells, sets)
         rows, label_names = _of_sets(_spelt(sets, labels, normalise), labels)
+        if labels is None:
+            is_used = any(isinstance(cell, str) and (separator or "") in cell for cell in cells)
+            warn_of_joined(label_names.tolist(), separator, is_used)
     else:
         rows, label_names = _of_indicators(frame, [n for n in names if n not in sources], labels)
     yes, is_answered = _united(rows, item * len(raters) + rater)
@@ -351,9 +354,6 @@ def known_answers(label_sets: LabelSets, gold: Any) -> dict[Any, str]:
         for names in (label_sets.items, label_sets.labels)
     )
     names, answers = label_sets.questions.items, {}
-    spelling = {}
-    if label_sets.normalised:
-        spelling = {normal_form(name): name for name in label_of if isinstance(name, str)}
     for item, entry in _known_sets(label_sets, gold).items():
         if isinstance(entry, Mapping):
             known = dict(entry)
@@ -362,7 +362,8 @@ def known_answers(label_sets: LabelSets, gold: Any) -> dict[Any, str]:
             if labels is None:
                 continue
             known = dict.fromkeys(label_of, False) | dict.fromkeys(labels, True)
-        known = {spelling.get(_form(name), name): is_set for name, is_set in known.items()}
+        if label_sets.normalised:
+            known = dict(zip(as_spelt(known, label_sets.labels), known.values(), strict=True))
         if item not in item_of or (unknown := [name for name in known if name not in label_of]):
             got = f"item {item!r}" if item not in item_of else f"label {unknown[0]!r}"
             raise ResponsesError(
@@ -373,10 +374,6 @@ def known_answers(label_sets: LabelSets, gold: Any) -> dict[Any, str]:
             question = names[item_of[item] * label_sets.n_labels + label_of[label]]
             answers[question] = str(CLASSES[int(bool(is_set))])
     return answers
-
-
-def _form(name: Any) -> Any:
-    return normal_form(name) if isinstance(name, str) else name
 
 
 def _known_sets(label_sets: LabelSets, gold: Any) -> Mapping[Any, Any]:
@@ -394,7 +391,9 @@ def _known_sets(label_sets: LabelSets, gold: Any) -> Mapping[Any, Any]:
     items = as_array(gold[item[0]]).tolist()
     if label:
         return dict(zip(items, as_array(gold[label[0]]), strict=True))
-    columns = [name for name in label_sets.labels.tolist() if name in (names or [])]
+    labels = set(label_sets.labels.tolist())
+    spelt = as_spelt(names or [], label_sets.labels) if label_sets.normalised else names or []
+    columns = [name for name, known in zip(names or [], spelt, strict=True) if known in labels]
     rows, _ = _of_indicators(pd.DataFrame(gold), columns, None)
     at = [{columns[number]: is_set for number, is_set in (row or {}).items()} for row in rows]
     return dict(zip(items, at, strict=True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from glob import glob
@@ -115,6 +116,7 @@ class Survey(NamedTuple):
     items: int
     raters: Any
     classes: Any
+    number: Mapping[Any, int]  # of rows by class
     range: tuple[Any, Any]
     kinds: tuple[str, ...]
     content: int
@@ -134,6 +136,7 @@ def survey(frame: pd.DataFrame, layout: Layout) -> Survey | None:
         items=int(frame[layout.item].nunique()),
         raters=frame[layout.rater].dropna().unique(),
         classes=label.dropna().unique(),
+        number=label.value_counts().to_dict() if layout.normalise else {},
         range=(as_python(unit.min()), as_python(unit.max())),
         kinds=tuple(_kind(frame[name]) for name in layout.columns[:3]),
         content=int(content.to_numpy().sum(dtype=np.uint64)),
@@ -195,7 +198,10 @@ class Partitions:
             _require_answers(self.classes)
         dtypes, graded = [nonempty[0].classes.dtype], bool(layout.ordered)
         if layout.normalise and layout.classes is None and self.classes.dtype.kind == "U":
-            self.classes = unique_names(sorted(spelt_once(self.classes.tolist())), "class")
+            number: Counter[Any] = Counter()
+            for part in nonempty:
+                number.update(part.number)
+            self.classes = unique_names(sorted(spelt_once(number).values()), "class")
         self.classes = with_positive_last(
             self.classes, layout.classes, has_order(dtypes), layout.positive, graded
         )

@@ -120,8 +120,7 @@ class Responses(
         items, raters, classes : sequence, optional
             All names, in order. Declare them to keep items or raters without responses and to fix
             the order of the classes; of two classes the last one is positive. By default the sorted
-            names in the table (the categories of a categorical column), except for two names of
-            which one is certainly positive, such as "+" and "-", "diseased" and "healthy".
+            names (categories), except for two of which one is certainly positive: "+" and "-".
         abstain : scalar, optional
             The label of a source that was given the item and did not respond: not a class, but kept
             in ``silent``. Pairs without a row stay unknown.
@@ -132,7 +131,8 @@ class Responses(
             The positive one of two classes, to which sensitivities refer; it becomes the last.
         normalise : bool, default False
             Whether names that differ only in case, spaces or Unicode form are one class, spelt as
-            in ``classes`` or most responses. If False, they differ, with a warning of undeclared.
+            in ``classes``, else most responses, of equals in lower case. Known labels and new
+            tables read so match in any spelling. If False, names differ, with a warning.
         """
         frame = present(frame)
         names, wanted = column_names(frame), (item, rater, label)
@@ -382,7 +382,7 @@ def _of_matrix(
 ) -> Responses:
     """Return the responses of a matrix, of which each row stands for a number of items."""
     if normalise and classes is None and isinstance(matrix, pd.DataFrame):
-        matrix = respelled(matrix)  # raters with a spelling of their own have the labels of others
+        matrix = respelled(matrix, counts)  # raters with spellings of their own share labels
     spelt = with_spellings(matrix, classes) if normalise else classes
     table = from_key(*read_matrix(matrix, missing, items, raters, spelt, abstain))
     table = table if counts is None else replace(table, multiplicity=counts)

@@ -142,7 +142,7 @@ def average_items(
 ) -> xr.DataTree:
     """Return the averaged labels of all items; models may be fitted to a part of them."""
     gold = dict(inputs.gold or {})
-    if inputs.responses is part.responses:
+    if inputs.responses is part.responses or not results:
         votes = {VOTES: vote_shares(inputs.responses, gold)} if VOTES in weights else {}
         if votes and results and inputs.sequences is not None:
             add_votes_in_sequence(votes[VOTES], inputs.responses, inputs.sequences, seed)

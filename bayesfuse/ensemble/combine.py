@@ -36,7 +36,7 @@ from bayesfuse.results import schema
 from bayesfuse.results.abilities import has_joint_draws, stored_abilities
 from bayesfuse.results.difficulty import difficulty, with_labels
 
-HASTE = 0.8  # share of the time after which fewer draws predict labels
+HASTE = 0.8  # share of the time after which fewer draws predict labels and judge raters
 
 
 def combine(
@@ -59,7 +59,7 @@ def combine(
     average = _average(inputs, fits, shares, session)
     groups: dict[str, Any] = {name: group.dataset for name, group in average.children.items()}
     worst = {name: (mcse.max(), np.fmax.reduce(rhat)) for name, (mcse, rhat) in precision.items()}
-    groups["comparison"] = compare(fits, weights, worst, inputs)
+    groups["comparison"] = compare(fits, weights, worst)
     groups |= {f"models/{name}": result for name, result in fits.results.items()}
     hardness = _difficulty(inputs, fits, session)
     correction = correct(groups, inputs, session.seed)
@@ -68,7 +68,7 @@ def combine(
         labels = groups["label_posterior"]["probability"].transpose("item", "class").values
         groups["difficulty"] = with_labels(hardness, labels, inputs.responses)
     fused = Fused.from_dict(groups)
-    _judge_raters(fused, fits, shares, session.seed)
+    _judge_raters(fused, fits, shares, session)
     notes = word(
         _subset(inputs, fits) + _dependence(evidence, fits, shares) + _order(fits, evidence, shares)
     )
@@ -92,14 +92,11 @@ def combine(
     steps, prior = _advice(inputs, evidence, fits, doubtful, session.schedule)
     size, facts = summarise(inputs.responses)
     interrupted = fits.was_interrupted or session.interruption.requested
-    if interrupted and fits.complete:
-        first_line = f"Interrupted, so incomplete. {first_line}"
-    elif fits.n_late and fits.complete:
-        first_line = f"Time ended before {fits.n_late} of {len(fits.tried)} models. {first_line}"
+    ended = _ended(fits, interrupted, weights.attrs.get("planned", 1.0))
     fused.attrs |= {
         "interrupted": int(interrupted),
-        "headline": first_line,
-        "opening": opening(fused, inputs.n_known, doubtful),
+        "headline": f"{ended}{first_line}",
+        "opening": f"{ended}{opening(fused, inputs.n_known, doubtful)}",
         "why_wide": " ".join(word(why)),
         "facts": "\n".join([size, *(f"{what}: {text}" for what, text in facts)]),
         "limits": "\n".join([*inputs.limits, *prior, *notes]),
@@ -112,29 +109,43 @@ def combine(
     return fused
 
 
-def _judge_raters(fused: Fused, fits: Fits, shares: Mapping[str, float], seed: int) -> None:
+def _ended(fits: Fits, interrupted: bool, planned: float) -> str:
+    """Return that an answer is incomplete, and whether the table speaks against its models."""
+    if not fits.complete or not (interrupted or fits.n_late):
+        return ""
+    late = f"Time ended before {fits.n_late} of {len(fits.tried)} models"
+    ended = "Interrupted, so incomplete" if interrupted else late
+    if planned < 1.0 - LEAST_WEIGHT:
+        against = "the table speaks against the models fitted, which" if planned < 0.5 else "they"
+        ended += f": {against} would have a weight of {planned:.0%} if all fits had finished"
+    return f"{ended}. "
+
+
+def _judge_raters(fused: Fused, fits: Fits, shares: Mapping[str, float], session: Session) -> None:
     """Add abilities of raters, from parameters that all models share where labels have no draws."""
     # labels are averages of the models, whatever the draws of abilities
     for name in ("chains", "draws", schema.DRAWS_VARIABLE, schema.DRAWS_DIGEST):
         fused["label_posterior"].attrs.pop(name, None)
     members = {name: result for name, result in fits.results.items() if shares[name] > 0.0}
     if members and "posterior" not in fused.children and not has_joint_draws(fused):
-        draws = mixture(members, shares, np.random.default_rng(seed))
+        draws = mixture(members, shares, np.random.default_rng(session.seed))
         if draws is None:
             return
         fused["posterior"] = xr.DataTree(draws)
     if members:
-        fused["posterior"] = xr.DataTree(stored_abilities(fused))
+        fused["posterior"] = xr.DataTree(stored_abilities(fused, _is_in_haste(session.schedule)))
 
 
 def _average(
     inputs: Inputs, fits: Fits, shares: Mapping[str, float], session: Session
 ) -> xr.DataTree:
     """Return the averaged labels of all items, from fewer draws where time is short."""
-    schedule = session.schedule
-    in_haste = schedule.interrupted or schedule.used() > HASTE * schedule.seconds
-    n_draws = FEW_PREDICTED if in_haste else PREDICTED
+    n_draws = FEW_PREDICTED if _is_in_haste(session.schedule) else PREDICTED
     return average_items(fits.results, shares, inputs, fits.inputs, session.seed, n_draws)
+
+
+def _is_in_haste(schedule: Schedule) -> bool:
+    return schedule.interrupted or schedule.used() > HASTE * schedule.seconds
 
 
 def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | None:
@@ -150,7 +161,7 @@ def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | No
 
 def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
     """Return a finding if models were fitted to a part of the items."""
-    if inputs.responses is fits.inputs.responses:
+    if inputs.responses is fits.inputs.responses or not fits.complete:
         return []
     n_fitted, n_items = fits.inputs.responses.n_items, inputs.responses.n_items
     return [Finding("subset", {"fitted": n_fitted, "items": n_items})]

@@ -19,7 +19,6 @@ from bayesfuse.checks import (
 )
 from bayesfuse.ensemble.fits import Fits, Session
 from bayesfuse.ensemble.inputs import Inputs
-from bayesfuse.ensemble.members import RULES
 from bayesfuse.ensemble.narrative import QUESTIONS, Finding
 from bayesfuse.ensemble.schedule import Schedule, draws_of_large
 from bayesfuse.errors import InapplicableError, warn
@@ -30,7 +29,7 @@ REPLICATED = 50, 20  # draws for checks by replicated tables, of large tables at
 
 MAX_ERROR, MAX_RHAT = 0.02, 1.1  # of a label that chains should reach
 MAX_SHARE = 0.01  # share of the items that may exceed these
-MAX_DISPERSION = 2.0  # of rules, above which intervals of their accuracies are too narrow
+MAX_DISPERSION = 2.0  # of rules, above which it is stated as the reason of wide intervals
 
 
 def check(fits: Fits, weights: xr.Dataset, session: Session) -> dict[str, list[Finding]]:
@@ -113,7 +112,7 @@ def rule_findings(result: xr.DataTree) -> list[Finding]:
     findings = [Finding("near copies", {"copies": "; ".join(copies) or "there are none"})]
     factor = float(result.attrs["dispersion"])
     if factor > MAX_DISPERSION:
-        findings.append(Finding("dispersed votes", {"factor": factor, "model": RULES.name}))
+        findings.append(Finding("dispersed votes", {"factor": factor}))
     return findings
 
 

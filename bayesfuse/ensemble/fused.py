@@ -228,9 +228,12 @@ def as_text(answer: xr.DataTree) -> str:
 
 def _sections(answer: xr.DataTree) -> dict[str, pd.DataFrame | list[str]]:
     """Return the sections that are not empty, by title."""
+    labels, heading = answered(answer), "least certain"
+    if labels.sizes["item"] < label_probabilities(answer).sizes["item"]:
+        heading = "least certain, of those with responses"
     sections: dict[str, Any] = {
         "Remarks on this table": answer.attrs.get("limits", "").splitlines(),
-        "Items with the least certain labels": least_certain(answered(answer)),
+        "Items with the least certain labels": least_certain(labels, heading=heading),
         "Raters": best_and_worst(answer),
         "Known labels": answer.attrs.get("known", "").splitlines(),
         "Models": _tried(answer),

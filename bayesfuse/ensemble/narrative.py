@@ -48,8 +48,7 @@ SENTENCES = {
     "interrupted checks": "The checks were interrupted.",
     "near copies": "Near copies count as one rule: {copies}.",
     "dispersed votes": "Votes are {factor:.1f} times as dispersed as those of independent rules, "
-    "so their accuracies are less certain than in the table of raters: see "
-    "bf.rater_table(fused['models/{model}']).",
+    "and the intervals in the table of raters are wider by that. Known labels narrow them.",
     # of the table
     "dependence": "The errors of {raters} on an item are correlated by {correlation:.2f} ± "
     "{error:.2f}: models of independent errors have a weight of {independence:.0%}, those of items "

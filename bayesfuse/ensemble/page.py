@@ -12,7 +12,8 @@ import xarray as xr
 
 from bayesfuse.data.describing import in_one_line
 from bayesfuse.ensemble import page_parts as parts
-from bayesfuse.results.summaries import coverage
+from bayesfuse.results.probabilities import label_probabilities
+from bayesfuse.results.summaries import answered, coverage
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -84,6 +85,7 @@ def _shared(answer: xr.DataTree, n_labels: int, n_raters: int) -> dict[str, Any]
         "shares": parts.class_bars(answer),
         "legend": parts.class_legend(answer),
         "labels": parts.label_table(answer, n_labels),
+        "all_answered": answered(answer).sizes["item"] == label_probabilities(answer).sizes["item"],
         "raters": parts.rater_rows(answer, n_raters),
         "chance": parts.chance(answer),
     }

@@ -12,10 +12,8 @@ import xarray as xr
 from scipy.special import ndtr
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.candidates import Selection, Side
-from bayesfuse.ensemble.fits import FITTED, Fits
-from bayesfuse.ensemble.inputs import Inputs
+from bayesfuse.ensemble.fits import Fits
 from bayesfuse.ensemble.members import GROUPS
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.results.averaging import common_units
@@ -28,19 +26,32 @@ FULL_WEIGHT, NO_WEIGHT = 0.03, 0.07
 to the second, where it has none. Even guesses were behind by at most .04 on six public crowds where
 they gave better or equal labels, by .05 to .14 on five where they gave equal or worse ones."""
 
+WORSE = "; predicts the responses worse than “{better}”, so its weight is lower"
+EXTENDS = "; extends “{extended}”, which predicts the responses worse than “{better}”"
+LOST = "; finds less than half of the tags in spans that raters give, so it has no weight"
+OF_GROUPS = "; its weight depends on the probability of these groups"
+"""Why a model has less weight than a better one."""
+
 COUNTED = "counted"  # outcome of vote shares, which are not fitted
 
 
 def weigh(fits: Fits, selection: Selection) -> xr.Dataset:
-    """Return the weights of the complete fits and of vote shares, by model."""
+    """Return the weights of the complete fits and of vote shares, by model.
+
+    The attributes are why models have less weight than others (``less``), and the weight that
+    kinds of models with a complete fit would have if all fits had finished (``planned``).
+    """
     complete = fits.complete
     if not complete:
         return xr.Dataset({"weight": ("model", [1.0])}, {"model": [VOTES]})
     results = fits.results
     sides = [side for side in selection.sides if any(c.name in results for c in side.candidates)]
     drafts = [fit.candidate for fit in complete if fit.name not in selection.names]
+    planned = sum(side.weight for side in sides)
     if drafts:  # they replace or rival the models of the first side
         first = selection.sides[0]
+        if first not in sides and drafts[0].draft:  # else a model that the evidence rules out
+            planned += first.weight
         rivals = [*(c for c in first.candidates if c.name in results), *drafts]
         others = [side for side in sides if side is not first]
         sides = [Side(first.weight, rivals, rivals=fits.inputs.graph is not None), *others]
@@ -51,7 +62,8 @@ def weigh(fits: Fits, selection: Selection) -> xr.Dataset:
         model_weights(of_side, fits.inputs.responses, s.rivals, s.by_prediction).to_dataframe()
         for of_side, s in zip(members, sides, strict=True)
     ]
-    for side, inside, share in zip(sides, tables, _shares(sides, tables), strict=True):
+    shares = _shares(sides, tables)
+    for side, inside, share in zip(sides, tables, shares, strict=True):
         for name, column in columns.items():
             column.update(inside[name])
         of_votes = max(c.votes for c in side.candidates if c.name in results)
@@ -60,7 +72,10 @@ def weigh(fits: Fits, selection: Selection) -> xr.Dataset:
     if votes:
         weight[VOTES] = votes
     table = pd.DataFrame({"weight": weight} | columns).reindex(weight.index)
-    return table.rename_axis("model").to_xarray()
+    found = table.rename_axis("model").to_xarray()
+    found.attrs["less"] = _why_less(sides, tables, shares, weight)
+    found.attrs["planned"] = planned / sum(side.weight for side in selection.sides)
+    return found
 
 
 def _shares(sides: list[Side], tables: list[pd.DataFrame]) -> Array:
@@ -74,6 +89,27 @@ def _shares(sides: list[Side], tables: list[pd.DataFrame]) -> Array:
                 share[number] -= lost
                 share[other] += lost
     return share
+
+
+def _why_less(
+    sides: list[Side], tables: list[pd.DataFrame], shares: Array, weight: pd.Series
+) -> dict[str, str]:
+    """Return why models have less weight, to two digits, than a better one that is named."""
+    reasons = {GROUPS.name: (weight.idxmax(), OF_GROUPS)}
+    for side, inside, share in zip(sides, tables, shares / shares.sum(), strict=True):
+        best = inside["weight"].idxmax()
+        for name in inside.index[inside["weight"] < inside["weight"].max()]:
+            reasons[name] = best, LOST if inside["lost"][name] else WORSE.format(better=best)
+        of_extended = [table for table in tables if side.extends in table.index]
+        if of_extended and share < 0.999 * side.weight / sum(other.weight for other in sides):
+            best = of_extended[0]["elpd"].idxmax()
+            reason = EXTENDS.format(extended=side.extends, better=best)
+            reasons |= {name: (best, reason) for name in inside.index}
+    return {
+        name: reason
+        for name, (better, reason) in reasons.items()
+        if name in weight and round(weight[name], 2) < round(weight[better], 2)
+    }
 
 
 def _as_good(behind: Any) -> Any:
@@ -115,7 +151,7 @@ def model_weights(
     labels = [label_probabilities(member).transpose("item", "class") for member in results.values()]
     lost = np.array([lost_spans(member.values, responses) is not None for member in labels])
     share[lost & ~lost.all()] = 0.0
-    columns = {"weight": share / share.sum(), "behind": behind, **columns}
+    columns = {"weight": share / share.sum(), "behind": behind, "lost": lost, **columns}
     return xr.Dataset(
         {name: ("model", values) for name, values in columns.items()}, {"model": list(results)}
     )
@@ -143,7 +179,7 @@ def _loo(results: Mapping[str, xr.DataTree]) -> Array:
 
 
 def compare(
-    fits: Fits, weights: xr.Dataset, precision: Mapping[str, tuple[float, float]], inputs: Inputs
+    fits: Fits, weights: xr.Dataset, precision: Mapping[str, tuple[float, float]]
 ) -> xr.Dataset:
     """Return weight, time and outcome of all models, and the worst error and R-hat of a label."""
     tried = pd.DataFrame(
@@ -154,18 +190,6 @@ def compare(
     if VOTES in weights["model"].values:
         tried.loc[VOTES] = [0.0, 0, COUNTED, "errors may be dependent, which the models ignore"]
     table = weights.to_dataframe().reindex(tried.index).fillna({"weight": 0.0}).join(tried)
-    table["why"] += [why_less(table, name, inputs) for name in table.index]
+    table["why"] += [weights.attrs.get("less", {}).get(name, "") for name in table.index]
     of_labels = pd.DataFrame(precision, ["mcse", "rhat"], dtype=float).T
     return table.join(of_labels).rename_axis("model").to_xarray()
-
-
-def why_less(table: pd.DataFrame, name: str, inputs: Inputs) -> str:
-    """Say why a fitted model has less weight than another."""
-    fitted = table[table["outcome"] == FITTED]
-    if name not in fitted.index or fitted["weight"][name] > 0.99 * fitted["weight"].max():
-        return ""
-    if inputs.sequences is not None and mark_spans(inputs.responses.classes.tolist()):
-        return "; finds less than half of the tags in spans that raters give, so it has no weight"
-    if name == GROUPS.name:
-        return "; its weight is the probability of these groups"
-    return "; predicts the responses worse, so its weight is lower"

@@ -58,7 +58,7 @@ class Profiles(LabelPrior):
 
     declared = (
         Parameter("profile_share", SIMPLEX, ("profile",)),
-        Parameter("label_rate", PROBABILITY, ("profile", "label")),
+        Parameter("label_rate", PROBABILITY, ("profile", "set_label")),
     )
     words = Words("sum over profiles of items", "labels of the most probable profiles")
     unit = "set"
@@ -102,7 +102,7 @@ class Profiles(LabelPrior):
         super().check(shapes, responses)
 
     def sizes(self, name, shape, responses):
-        sizes = {"profile": shape[0] or 0, "label": int(self.label.max(initial=-1)) + 1}
+        sizes = {"profile": shape[0] or 0, "set_label": int(self.label.max(initial=-1)) + 1}
         return super().sizes(name, shape, responses) | sizes
 
     def structure(self, responses):

@@ -96,9 +96,10 @@ def plot_overview(
             title += f"\n({coverage(ci_prob):.0%} interval: {ends})"
         _draw_certainty(axes["labels"], labels.values.max(axis=1), number, title)
         ordered = most_uncertain(answered(result, labels))
+        with_responses = " with responses" * (ordered.sizes["item"] < labels.sizes["item"])
         names = item_names(result, ordered["item"].values[:ITEMS])
         draw_items(axes["items"], ordered.values, names, colours)
-        shared.set_title(axes["items"], "items (least certain on top)")
+        shared.set_title(axes["items"], f"items{with_responses} (least certain on top)")
     if raters is not None:
         _draw_raters(axes["raters"], raters, 1.0 / len(class_names(result)))
     if weight is not None:

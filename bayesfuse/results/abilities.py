@@ -40,6 +40,7 @@ from bayesfuse.results.probabilities import label_probabilities
 
 MOST, FEWEST = 4e8, 50  # draws × responses that are counted, and the smallest number of draws
 WORK_PER_RATER = 30.0  # of a draw of the abilities of one rater on one class, in responses counted
+HASTE = 8.0  # by which fewer are counted where the time is over
 MAX_NUMBERS = 1e7  # in all draws of confusion matrices
 ERRORS = np.linspace(-4.0, 4.0, 41)  # of the log-odds of dispersed votes, in standard deviations
 MAX_LOGIT = 30.0
@@ -65,7 +66,7 @@ class Rows(NamedTuple):
         return Rows(*integers, weight[chosen], missed[chosen])
 
 
-def abilities(result: xr.DataTree) -> xr.Dataset:
+def abilities(result: xr.DataTree, most: float = MOST) -> xr.Dataset:
     r"""Return draws of the abilities of raters, dims (chain, draw, rater, …).
 
     An ability is the probability that the next response to an item like these is right. For every
@@ -81,7 +82,7 @@ def abilities(result: xr.DataTree) -> xr.Dataset:
         return all_draws(result)
     if not has_joint_draws(result):
         return _of_parameters(result)
-    return drawn_abilities(result, _rows(result))
+    return drawn_abilities(result, _rows(result), most)
 
 
 def abilities_of_items(result: xr.DataTree, chosen: NDArray[np.bool_]) -> xr.Dataset:
@@ -128,9 +129,9 @@ def is_of_rules(result: xr.DataTree) -> bool:
         return False
 
 
-def stored_abilities(result: xr.DataTree) -> xr.Dataset:
+def stored_abilities(result: xr.DataTree, in_haste: bool = False) -> xr.Dataset:
     """Return abilities as the posterior of an answer, from which all tables and plots read them."""
-    drawn = abilities(result).astype(np.float32)
+    drawn = abilities(result, MOST / HASTE if in_haste else MOST).astype(np.float32)
     drawn.attrs = {schema.ABILITIES: 1, "dispersion": dispersion_of(result)}
     return drawn
 
@@ -149,15 +150,15 @@ def _rows(result: xr.DataTree) -> Rows:
     return Rows(item, rater, label, 1.0 / repeats[cell.ravel()], missed)
 
 
-def drawn_abilities(result: xr.DataTree, rows: Rows) -> xr.Dataset:
+def drawn_abilities(result: xr.DataTree, rows: Rows, most: float = MOST) -> xr.Dataset:
     """Return abilities given the responses and joint draws of the labels."""
     labels, raters = stored(result), constants(result)["rater"].values
     classes = result["label_posterior"].dataset["class"].values
     size = len(raters), len(classes)
     gold = known_classes(result, labels.shape[1])
     work = max(len(rows.item) + WORK_PER_RATER * size[0] * size[1], 1.0)
-    most = min(max(MOST / work, FEWEST), MAX_NUMBERS / (size[0] * size[1] ** 2), len(labels))
-    number = max(int(most), 1)
+    limits = max(most / work, FEWEST), MAX_NUMBERS / (size[0] * size[1] ** 2), len(labels)
+    number = max(int(min(limits)), 1)
     labels = labels[evenly_spaced(number, len(labels))]
     is_rules = is_of_rules(result)
     counter = _Counter(rows, gold, size, is_rules)

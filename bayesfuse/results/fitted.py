@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bayesfuse import labels as label_priors, raters as rater_channels
 from bayesfuse.data.arrays import as_array, as_python, shown
+from bayesfuse.data.class_names import as_spelt
 from bayesfuse.data.known import read_classifier, read_covariates, read_populations
 from bayesfuse.data.names import listed, places, unique_names
 from bayesfuse.data.responses import Responses, from_codes
@@ -318,7 +319,10 @@ def confusion_at(observation: ResponseModel, rows: LogParameters) -> Array:
 
 def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     """Return the same responses with the classes of a fit."""
-    place = places(as_array(responses.classes), classes)
+    names = responses.classes
+    if responses.normalised:
+        names = as_array(as_spelt(names.tolist(), classes))
+    place = places(names, classes)
     if (place < 0).any():
         unknown = responses.classes[place < 0]
         raise ModelError(
@@ -333,6 +337,5 @@ def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     stated = responses.stated
     if stated is not None:
         stated = stated.with_classes(place, len(classes))
-    return replace(
-        table, multiplicity=responses.multiplicity, silent=responses.silent, stated=stated
-    )
+    kept = {name: getattr(responses, name) for name in ("multiplicity", "silent", "normalised")}
+    return replace(table, stated=stated, **kept)

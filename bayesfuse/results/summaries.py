@@ -150,7 +150,10 @@ def answered(result: xr.DataTree, labels: xr.DataArray | None = None) -> xr.Data
 
 
 def least_certain(
-    result: xr.DataTree | xr.DataArray, most: int = FEW, sequence: pd.Series | None = None
+    result: xr.DataTree | xr.DataArray,
+    most: int = FEW,
+    sequence: pd.Series | None = None,
+    heading: str = "least certain",
 ) -> pd.DataFrame:
     """Return the least certain items with their visible probabilities, and their sequence.
 
@@ -158,15 +161,17 @@ def least_certain(
     """
     ordered, rows = most_uncertain(result).transpose("item", "class"), []
     same = pd.DataFrame(ordered.values.round(6))
-    alike = same.groupby(list(same), sort=False)[0].agg([lambda group: group.index[0], "size"])
-    for first, number in alike.head(most).to_numpy().tolist():
+    group = same.groupby(list(same), sort=False, dropna=False).ngroup().to_numpy()
+    # groups are numbered as they appear; functions of each take seconds for many items
+    firsts, sizes = np.unique(group, return_index=True, return_counts=True)[1:]
+    for first, number in zip(firsts[:most].tolist(), sizes[:most].tolist(), strict=True):
         item = ordered[first]
         (name,) = listed(np.atleast_1d(item["item"].values))
         where = [] if sequence is None else [in_one_line(sequence.at[name])]
         more = f" and {number - 1:,} alike" if number > 1 else ""
         rows.append([in_one_line(name) + more, *where, likely(item["class"], item.values)])
     where = [] if sequence is None else ["sequence"]
-    return pd.DataFrame(rows, columns=["least certain", *where, "probabilities"])
+    return pd.DataFrame(rows, columns=[heading, *where, "probabilities"])
 
 
 def likely(classes: xr.DataArray, probability: NDArray[np.float64]) -> str:

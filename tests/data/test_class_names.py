@@ -187,6 +187,31 @@ def test_normalise_reads_every_spelling_as_one_class_by_every_reader(tmp_path):
     )
 
 
+def test_a_class_is_spelt_as_in_most_responses_by_every_reader(tmp_path):
+    """Spaces do not split the count, and patterns count as often as they stand for an item."""
+    clean = long("yes", "No")
+    often = ["No", "No", "NO ", " NO", "NO  "]
+    label = [often[k % 5] if name == "No" else name for k, name in enumerate(clean["label"])]
+    for name, table in readers(clean.assign(label=label), tmp_path, normalise=True).items():
+        assert table.classes.tolist() == ["NO", "yes"], name
+    frame = pd.DataFrame({"x": ["no", "No", "No"], "y": "yes"})
+    for patterns in (frame, frame.to_numpy()):
+        raters = {} if patterns is frame else {"raters": ["x", "y"]}
+        table = bf.Responses.from_counts(patterns, [9, 1, 1], normalise=True, **raters)
+        assert table.classes.tolist() == ["no", "yes"]
+
+
+def test_later_tables_match_the_classes_of_a_fit_in_any_spelling():
+    first = bf.Responses.from_long(long("Yes", "no"), normalise=True)
+    fit = bf.find_map(bf.models.DawidSkene(first))
+    same = bf.label_probabilities(bf.predict(fit, first))
+    other = long(" yes", "NO")
+    new = bf.predict(fit, bf.Responses.from_long(other, normalise=True))
+    np.testing.assert_array_equal(bf.label_probabilities(new).values, same.values)
+    with pytest.raises(bf.errors.ModelError, match="classes of the result"):
+        bf.predict(fit, bf.Responses.from_long(other))
+
+
 def test_spellings_are_reported_with_counts_and_change_nothing_by_default():
     frame = long("Yes", "no")
     frame.loc[:9, "label"] = "no "

@@ -132,8 +132,40 @@ def test_labels_that_are_spelt_alike_are_one_on_request():
     declared = read(frame, separator=";", normalise=True, labels=["CAT", "DOG", "cow"])
     assert declared.labels.tolist() == ["CAT", "DOG", "cow"]
     bf.models.LabelProfiles(declared, gold={1: "cat;DOG"})  # refuses labels of other names
+    columns = pd.DataFrame({"item": [1], "Cat": [1], "dog ": [0]})
+    for truth in ({1: "cat"}, {1: {"CAT ": True, "Dog": False}}, columns):
+        table = bf.rater_table(sets, truth=truth).set_index("rater")
+        assert table["known_accuracy"].to_dict() == {"a": 0.5, "b": 1.0}
     with pytest.raises(bf.errors.ResponsesError, match="label 'dog'"):
         bf.models.LabelProfiles(read(LISTS), gold={1: ["dog"]})
+
+
+JOINED = {
+    "none given": (None, ["cat;dog", "cat", "dog", "dog"], "separator=';' .*'cat;dog'"),
+    "another": (";", ["cat, dog", "cat", "dog", ""], r"joined by ','.*labels \['cat, dog'\]"),
+    "none alone": ("|", ["cat;dog", "dog;cow", "cow;cat", ""], "joined by ';'"),
+    "not used": ("|", ["cat;dog", "cow;pig", "", ""], "joined by ';'"),
+    "both": (";", ["cat;dog", "cat,dog", "dog", "cat"], "write ';' in its place"),
+    "spaces": (None, ["cat dog", "cat", "dog", "dog"], "joined by ' '"),
+    "lists": (None, ["['cat', 'dog']", "['cat']", "[]", "[]"], "ast.literal_eval"),
+    "parts of lists": (",", ["[cat, dog]", "[cat]", "[dog]", "[]"], "ast.literal_eval"),
+}
+
+
+@pytest.mark.parametrize(("separator", "cells", "message"), JOINED.values(), ids=JOINED)
+def test_labels_that_stay_joined_are_pointed_out(separator, cells, message):
+    frame = {"item": [1, 1, 2, 2], "rater": list("abab"), "label": cells}
+    with pytest.warns(UserWarning, match=message):
+        names = read(frame, separator=separator).labels.tolist()
+    read(frame, separator=separator, labels=names)  # warnings are errors
+
+
+def test_names_of_labels_may_have_separators_and_spaces():
+    names = [["Paris, France", "hot dog"], ["Rome, Italy"], ["dog", "non-toxic"], ["R&B/soul"]]
+    cells = {"item": [1, 1, 2, 2], "rater": list("abab")}
+    assert read(cells | {"label": names}).n_labels == 6
+    text = ["; ".join(own) for own in names]
+    assert read(cells | {"label": text}, separator=";").n_labels == 6
 
 
 def test_an_unknown_argument_is_refused_by_the_name_that_users_call():

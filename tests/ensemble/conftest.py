@@ -33,3 +33,19 @@ def fused(crowd):
 def unchecked(monkeypatch):
     """Leave out the checks, which take most of the time of a small answer."""
     monkeypatch.setattr("bayesfuse.ensemble.schedule.CHECKS", 0.0)
+
+
+@pytest.fixture
+def fitted(fused, unchecked, monkeypatch):
+    """A function that lets fits give the results of ``fused``, or do what it is given."""
+
+    def let(**others):
+        each = iter(fused["models"].children.items())
+
+        def fit(*_, **__):
+            name, result = next(each)
+            return others[name]() if name in others else result
+
+        monkeypatch.setattr("bayesfuse.ensemble.fits.variational.fit", fit)
+
+    return let

@@ -4,6 +4,7 @@ import signal
 from contextlib import suppress
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 import bayesfuse as bf
@@ -14,22 +15,6 @@ from bayesfuse.models import DawidSkene
 pytestmark = pytest.mark.usefixtures("few_draws", "shared_errors")
 QUIET = {"random_seed": 5, "minutes": 10, "progressbar": False}
 INDEPENDENCE = "bayesfuse.ensemble.evidence.Evidence.independence"
-
-
-@pytest.fixture
-def fitted(fused, unchecked, monkeypatch):
-    """A function that lets fits give the results of ``fused``, or do what it is given."""
-
-    def let(**others):
-        each = iter(fused["models"].children.items())
-
-        def fit(*_, **__):
-            name, result = next(each)
-            return others[name]() if name in others else result
-
-        monkeypatch.setattr("bayesfuse.ensemble.fits.variational.fit", fit)
-
-    return let
 
 
 def raises(error):
@@ -46,11 +31,27 @@ def test_interrupting_keeps_what_is_complete(crowd, fitted):
     assert outcomes["competing classes"] == "not tried"
 
 
-def test_interrupting_the_first_model_keeps_the_draft_before_it(crowd, fitted, monkeypatch):
+def test_raters_are_judged_by_fewer_draws_in_haste(crowd, fitted, monkeypatch):
+    """Counting responses for every draw takes long in large tables."""
+    table = crowd.responses
+    of_draw = table.n_responses + 30.0 * table.n_raters * table.n_classes
+    monkeypatch.setattr("bayesfuse.results.abilities.MOST", 8.0 * 60.5 * of_draw)
+    sizes = []
+    for others in ({}, {"even guesses": lambda: raises(KeyboardInterrupt)}):
+        fitted(**others)
+        sizes.append(bf.fuse(table, **QUIET)["posterior"].sizes)
+    calm, hasty = (size["chain"] * size["draw"] for size in sizes)
+    assert hasty == 60 < calm
+
+
+@pytest.mark.parametrize(("independence", "planned"), [(0.8, "20%"), (1.0, "0%")])
+def test_interrupting_the_first_model_keeps_the_draft_before_it(
+    crowd, fitted, monkeypatch, independence, planned
+):
     """The draft is a model of the answer, too, and is in it once."""
     fitted()
     monkeypatch.setattr(Schedule, "is_plenty", lambda *_: False)
-    monkeypatch.setattr(INDEPENDENCE, 0.8)
+    monkeypatch.setattr(INDEPENDENCE, independence)
     monkeypatch.setattr(
         "bayesfuse.ensemble.fits.sample", lambda *_, **__: raises(KeyboardInterrupt)
     )
@@ -58,6 +59,9 @@ def test_interrupting_the_first_model_keeps_the_draft_before_it(crowd, fitted, m
     assert told.attrs["interrupted"] == 1
     assert told.attrs["models"] == ["consensus", "vote shares"]
     assert told["comparison"].to_dataset()["model"].to_index().is_unique
+    against = "the table speaks against the models fitted, which would have a weight of"
+    note = f"Interrupted, so incomplete: {against} {planned} if all fits had finished. "
+    assert note in told.headline and note in told._repr_html_()
 
 
 def test_interrupted_chains_with_enough_draws_are_kept(crowd, unchecked, monkeypatch):
@@ -79,7 +83,7 @@ def test_an_answer_says_that_time_ended_before_models_with_weight(crowd, fitted,
     monkeypatch.setattr(INDEPENDENCE, 0.8)
     monkeypatch.setattr(Schedule, "size", lambda *_: None)  # no time to sample
     answer = bf.fuse(crowd.responses, **QUIET)
-    assert answer.overview().startswith("Time ended before 3 of 7 models. ")
+    assert answer.overview().startswith("Time ended before 3 of 7 models: the table ")
     assert answer.attrs["interrupted"] == 0
     notes = answer.attrs["notes"]
     assert "independent errors have a weight of 0%" in notes
@@ -134,6 +138,16 @@ def test_interrupting_the_first_fit_gives_vote_shares(crowd, fitted):
     with pytest.warns(QuickAnswerWarning, match=r"interrupted, .* Got: an interruption"):
         told = bf.fuse(crowd.responses, **QUIET)
     assert told.attrs["interrupted"] == 1 and "let one model be fitted" in told.advice[0]
+
+
+def test_an_answer_of_a_large_table_without_a_model_is_of_vote_shares(crowd, monkeypatch):
+    """Models are fitted to a part of a large table; vote shares are of all its items."""
+    monkeypatch.setattr("bayesfuse.ensemble.candidates.MIN_PART", 100)
+    with pytest.warns(QuickAnswerWarning, match="longer than this"):
+        told = bf.fuse(crowd.responses, minutes=1e-9, random_seed=1, progressbar=False)
+    votes = bf.label_probabilities(bf.vote_shares(crowd.responses))
+    np.testing.assert_array_equal(bf.label_probabilities(told), votes)
+    assert "fitted to" not in told.attrs["limits"]
 
 
 def test_a_model_that_rules_the_data_out_is_left_out(crowd, fitted):

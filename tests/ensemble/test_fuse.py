@@ -180,13 +180,17 @@ def test_judges_who_agree_because_they_are_right_are_not_the_worst(unchecked, se
     assert own["log_loss"] < votes["log_loss"] + 0.1
 
 
-def test_rules_get_the_model_of_rules(unchecked):
+def test_rules_get_the_model_of_rules(unchecked, monkeypatch):
+    monkeypatch.setattr("bayesfuse.ensemble.diagnostics.MAX_DISPERSION", 0.0)
     table, _ = rules(1, n_items=300, n_rules=6)
     told = bf.fuse(table, **QUIET)
     assert told.attrs["models"] == ["labelling functions", "vote shares"]
     assert told.labels()["difficulty"].isna().all()
     assert (told.raters()["accuracy"] > 0.6).all()
     assert "cannot be told from guessing" not in "".join(told.advice)
+    (noted,) = (line for line in told.checks if "dispersed" in line)
+    factor = told.raters(columns="all")["dispersion"].unique()
+    assert f"{factor.item():.1f} times" in noted and "in the table of raters are wider" in noted
     frame = table.to_frame()
     copied = frame[frame["rater"] == frame["rater"].iloc[0]].assign(rater=99)
     found = "".join(bf.fuse(pd.concat([frame, copied]), **QUIET).checks)

@@ -4,6 +4,7 @@ import io
 import json
 import re
 
+import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,6 +52,16 @@ def test_labels_that_occur_together_inform_each_other(fused, dependent):
     share = (votes[:, 1] / votes.sum(axis=1)).reshape(truth.shape)
     wrong = (fused.probabilities().to_numpy() > 0.5) != truth
     assert wrong.sum() < 0.5 * ((share > 0.5) != truth).sum()
+
+
+def test_arviz_summarises_the_draws(fused):
+    """ArviZ stacks all entries into a dimension "label", which draws may therefore not have."""
+    assert len(az.summary(fused)) == len(bf.summary(fused))
+    found = az.summary(fused, var_names="label_rate", kind="stats", round_to="none")["mean"]
+    expected = fused["posterior"]["label_rate"].mean(("chain", "draw")).sel(set_label="y")
+    np.testing.assert_allclose(
+        found[[f"label_rate[{n}, y]" for n in range(10)]], expected, rtol=1e-5
+    )
 
 
 def test_raters_are_judged_by_label_and_over_all(fused):

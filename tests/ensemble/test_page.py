@@ -51,6 +51,33 @@ def test_the_page_opens_with_the_result(fused, tmp_path):
     assert 'class="opening">' + opening in fused._repr_html_()
 
 
+@pytest.mark.parametrize("has_silent", [False, True])
+def test_the_least_certain_items_are_said_to_be_those_with_responses(fused, has_silent, tmp_path):
+    answer = fused.copy(deep=True)
+    item = answer["constant_data"]["item_index"].values
+    if has_silent:
+        item[item == 7] = 6
+    page = answer.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    title = bf.plots.plot_overview(answer)["items"].get_title()
+    for text, words in (
+        (answer.overview(), "least certain, of those with responses "),
+        (answer._repr_html_(), "The least certain labels, of items with responses<"),
+        (page, "least certain come first, those of items without responses last."),
+        (" ".join(title.split()), "items with responses (least certain"),
+    ):
+        assert (words in text) == has_silent and "least certain" in text, text
+
+
+def test_items_with_the_same_probabilities_are_named_once():
+    table = bf.Responses.from_long(
+        {"item": [1, 1, 2, 2, 3, 3, 4], "rater": list("abababa"), "label": list("xxxyyxy")}
+    )
+    with pytest.warns(QuickAnswerWarning):
+        answer = bf.fuse(table, minutes=1e-9, random_seed=1, progressbar=False)
+    rows = answer.overview().partition("least certain")[2].splitlines()[1:4]
+    assert [row.partition("  ")[0] for row in rows] == ["2 and 1 alike", "4", "1"]
+
+
 @pytest.mark.slow
 def test_the_opening_counts_raters_who_are_worse_than_guessing(tmp_path):
     rng = np.random.default_rng(1)
