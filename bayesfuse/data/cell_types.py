@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.types import infer_dtype
 
 from bayesfuse.data.column_contents import is_number
@@ -35,20 +37,18 @@ def with_types(
     ends = [name for name in (roles.item, roles.rater) if name is not None]
     labels = [roles.label] if roles.is_long else [name for name in frame if name != roles.item]
     kinds = {name: infer_dtype(frame[name], skipna=True) for name in (*ends, *labels)}
-    typed = {
-        name: _replaced(frame[name], as_integers(frame[name].dropna().unique()))
-        for name in ends
-        if kinds[name] == "string"
-    }
+    named = [_Texts.of(frame[name]) for name in ends if kinds[name] == "string"]
+    typed = {column.name: column.replaced(as_integers(column.texts)) for column in named}
     if not {kinds[name] for name in labels} <= {"string", "empty"}:
         return _with_columns(frame, typed), naming
     declared = [name for name in naming["classes"] or () if isinstance(name, str)]
-    cells = chain.from_iterable(frame[name].dropna().unique() for name in labels)
+    labelled = [_Texts.of(frame[name]) for name in labels]
+    cells = chain.from_iterable(column.texts for column in labelled)
     texts = pd.Series([*dict.fromkeys(cells)], dtype=object)
     marks = {*chain.from_iterable(left_out(texts, naming["classes"]))}
     names = [*(text for text in texts if text not in marks), *declared]
     values = as_integers(names) if marks else _label_values(names)
-    typed |= {name: _replaced(frame[name], values) for name in labels}
+    typed |= {column.name: column.replaced(values) for column in labelled}
     if declared:
         naming = naming | {"classes": [values.get(name, name) for name in naming["classes"]]}
     if isinstance(naming["positive"], str):
@@ -61,10 +61,45 @@ def read_file(path: str | PathLike[str]) -> pd.DataFrame:
     frame, separator = read_path(path)
     if not separator:
         return frame
-    texts = [name for name in frame if infer_dtype(frame[name], skipna=True) == "string"]
-    columns = {name: _replaced(frame[name], _label_values(frame[name].dropna().unique()))
-               for name in texts}  # fmt: skip
+    named = [_Texts.of(frame[name]) for name in frame if _is_text(frame[name])]
+    columns = {column.name: column.replaced(_label_values(column.texts)) for column in named}
     return _with_columns(frame, columns)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """A column of text: every text once, and the place of its text for each row, −1 if missing."""
+
+    column: pd.Series
+    codes: NDArray[np.intp]
+    texts: list[str]
+
+    @classmethod
+    def of(cls, column: pd.Series) -> _Texts:
+        """Return the texts of a column."""
+        codes, unique = pd.factorize(column)
+        return cls(column, codes, unique.tolist())
+
+    @property
+    def name(self) -> Any:
+        """Name of the column."""
+        return self.column.name
+
+    def replaced(self, values: Mapping[str, Any]) -> pd.Series:
+        """Return the column with the values in place of texts that have one."""
+        kinds = {type(value) for value in values.values()} - {str}
+        if len(kinds) != 1:
+            return self.column
+        index = self.column.index
+        if not values.keys() >= {*self.texts}:  # marks of missing labels are text
+            names = [*(values.get(text, text) for text in self.texts), None]
+            return pd.Series(np.array(names, dtype=object)[self.codes], index, dtype=object)
+        kind = kinds.pop()
+        names = np.array([values[text] for text in self.texts], dtype=kind)
+        if self.codes.min(initial=0) >= 0:
+            return pd.Series(names[self.codes], index)
+        dtype = {int: "Int64", float: "float64", bool: "boolean"}[kind]
+        return pd.Series(names, dtype=dtype).reindex(self.codes).set_axis(index)
 
 
 def _with_columns(frame: pd.DataFrame, columns: Mapping[Any, pd.Series]) -> pd.DataFrame:
@@ -85,25 +120,15 @@ def _label_values(texts: Sequence[str]) -> dict[str, Any]:
     return integers
 
 
-def _replaced(column: pd.Series, values: Mapping[str, Any]) -> pd.Series:
-    """Return a column of text with the values in place of texts that have one."""
-    kinds = {type(value) for value in values.values()} - {str}
-    if len(kinds) != 1:
-        return column
-    codes, texts = pd.factorize(column)
-    replaced = np.array([*(values.get(text, text) for text in texts), None], dtype=object)[codes]
-    if not {*texts} <= {*values}:  # marks of missing labels are text
-        return pd.Series(replaced, column.index, dtype=object)
-    dtype = {int: "Int64", float: "float64", bool: "boolean"}[kinds.pop()]
-    names = pd.Series(replaced, column.index).astype(dtype)
-    return names if names.hasnans else names.astype(dtype.lower().removesuffix("ean"))
+def _is_text(column: pd.Series) -> bool:
+    return infer_dtype(column, skipna=True) == "string"
 
 
 def is_altered(column: pd.Series) -> bool:
     """Whether pandas would read a column of text as numbers or booleans."""
-    if infer_dtype(column, skipna=True) != "string":
+    if not _is_text(column):
         return False
-    texts = column.dropna().unique()
+    texts = column.dropna().unique().tolist()
     return all(map(is_number, texts)) or all(text.casefold() in BOOLEANS for text in texts)
 
 
