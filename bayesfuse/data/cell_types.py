@@ -92,8 +92,8 @@ class _Texts:
             return self.column
         index = self.column.index
         if not values.keys() >= {*self.texts}:  # marks of missing labels are text
-            names = [*(values.get(text, text) for text in self.texts), None]
-            return pd.Series(np.array(names, dtype=object)[self.codes], index, dtype=object)
+            mixed = np.array([*(values.get(text, text) for text in self.texts), None], dtype=object)
+            return pd.Series(mixed[self.codes], index, dtype=object)
         kind = kinds.pop()
         names = np.array([values[text] for text in self.texts], dtype=kind)
         if self.codes.min(initial=0) >= 0:
