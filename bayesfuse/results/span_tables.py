@@ -179,7 +179,7 @@ def rater_spans(
     responses = observed_labels(result)
     sequences: Any = sequences_of(result, responses)
     labels: Any = None if truth is None else read_gold(truth, responses)
-    if labels is None or not any_fully_known(sequences, labels):
+    if labels is None or not any_fully_known(sequences, labels.keys()):
         labels = result
     tagged = read_tagged(labels, sequences, "bio", "O")
     sequences, n_draws = tagged.sequences, len(tagged.codes)
