@@ -104,7 +104,8 @@ def _error_of_labels(result: xr.DataTree, table: pd.DataFrame, ci_prob: float | 
     probability = label_probabilities(result)
     unknown = known_classes(result, probability.sizes["item"]) < 0
     spread = (probability * (1.0 - probability)).values[unknown].mean(axis=0)
-    of_class = pd.Series(spread, probability["class"].values)
+    # by place: names that are truth values would select as a mask does
+    place = pd.Index(probability["class"].values).get_indexer(table["class"])
     low, high = ndtri(tails(ci_prob))
     share = np.sqrt(table["items"][0] / table["items"])  # a group has its share of the labels
-    return (high - low) * np.sqrt(of_class.loc[table["class"]].to_numpy()) * share.to_numpy()
+    return (high - low) * np.sqrt(spread[place]) * share.to_numpy()
