@@ -213,9 +213,9 @@ def errors_after(
     Returns
     -------
     DataFrame
-        ``aim`` ("learn": random items, "correct": the least certain ones), ``labels`` (0 first),
-        and the expected number of ``wrong`` labels of all items with its interval ``low`` to
-        ``high``, from joint draws of the labels.
+        ``aim`` ("learn": random items, "correct": the least certain ones), ``labels`` (0 first,
+        every number once), and the expected number of ``wrong`` labels of all items with its
+        interval ``low`` to ``high``, from joint draws of the labels.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def errors_after(
     wrong = drawn != labels.values.argmax(axis=1)
     n_open, total, of_open = len(order), wrong.sum(axis=1), wrong[:, order].sum(axis=1)
     of_known = error.sum() - error[order].sum()  # known labels may be wrong, with gold_error=
-    numbers = [0, *(min(size, n_open) for size in more if size)]
+    numbers = [*dict.fromkeys([0, *(min(size, n_open) for size in more)])]
     rows = []
     for number in numbers:
         left = n_open - number

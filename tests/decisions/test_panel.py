@@ -271,6 +271,8 @@ def test_further_labels_correct_the_labelled_items():
     np.testing.assert_allclose(correct["wrong"], [total, total - 0.4, 0], atol=1e-12)
     assert correct["high"].tolist() == [2, 1, 0] and correct["low"].tolist() == [0, 0, 0]
     assert learn["high"].tolist() == [2, 2, 0]
+    once = errors_after(a_result(drawn), [5, 20, 50], random_seed=1)  # of five that are unknown
+    assert once["labels"].tolist() == [0, 5] * 2
     refused("sizes must be a whole number", errors_after, a_result(), [-1])
 
 
