@@ -192,6 +192,7 @@ def test_bad_input(copies):
         ([(0, 9)], r"raters of the result \(\[0, 1, 2, 3\]\)\. Got: 9"),
         ([0, 1], r"pairs of names of raters"),
         ([], r"pairs of names of raters"),
+        ([(0, 1), (2, 2)], r"two raters, one for each order\. Got: 2 for both"),
     ):
         refused(words, bf.decisions.position_bias, result, pairs)
     with pytest.raises(ModelError, match=r"shown= must be .* Got: \(0, 2\)"):
