@@ -151,7 +151,7 @@ def _read(
         raise ModelError(f"traits must have one row for every {' and '.join(keys)}. Got: several.")
     by_code = {key: places(as_array(traits[key]), known[key].values) for key in keys}
     joined = rows.merge(traits.assign(**by_code), on=keys, how="left")
-    names = [str(name) for name in traits if name not in keys]
+    names = [name for name in traits if name not in keys]
     values, of_class = np.empty((len(joined), len(names))), np.zeros(len(names), dtype=bool)
     for at, name in enumerate(names):
         column = joined[name]
@@ -176,7 +176,7 @@ def _read(
                     "A trait explains errors by finite numbers that differ between responses. Got: "
                     f"{name!r} with {brief(sorted(set(values[:3, at].tolist())))}."
                 )
-    return names, values, of_class
+    return [*map(str, names)], values, of_class
 
 
 def _regress(inputs: Array, wrong: Array, weight: Array, n_traits: int) -> tuple[Array, Array]:

@@ -74,6 +74,10 @@ def test_traits_are_read_by_item_and_rater():
         for table in (traits, every.sample(frac=1.0, random_state=1))
     )
     pd.testing.assert_frame_equal(one, other)
+    numbered = traits.rename(columns={"length": 0})  # as of a table without headings
+    by_number = bf.decisions.error_traits(result, numbered, draws=5, random_seed=1).average
+    assert by_number["trait"].tolist() == ["0", "shown first"]
+    pd.testing.assert_frame_equal(by_number.drop(columns="trait"), one.drop(columns="trait"))
     refused(
         "one row for every item", bf.decisions.error_traits, result, every.drop(columns="rater")
     )
