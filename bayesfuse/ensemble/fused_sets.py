@@ -121,8 +121,9 @@ def fuse_sets(
     """Return the answer of :func:`bayesfuse.fuse` for label sets; ``others`` must be empty."""
     if others:
         raise ModelError(
-            "Label sets are fused with known sets (gold=) and nothing else, because no model of "
-            "this package joins them with other structure. Got: label sets and "
+            "Label sets are fused with known sets (gold=) and nothing else: no model of this "
+            "package joins them with other structure, and they have been read from their table. "
+            "Got: label sets and "
             f"{', '.join(f'{name}=' for name in others)}."
         )
     if gold is not None:

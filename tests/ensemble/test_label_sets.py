@@ -148,6 +148,10 @@ def test_notebooks_show_escaped_text_and_groups(fused):
 def test_what_label_sets_do_not_take_is_refused(fused, dependent):
     with pytest.raises(bf.errors.ModelError, match="ordered="):
         bf.fuse(dependent[0], ordered=True, progressbar=False)
+    ignored = {"item": "task", "missing": "drop", "normalise": True, "gold_error": 0.1}
+    for name, value in ignored.items():
+        with pytest.raises(bf.errors.ModelError, match=f"Got: label sets and {name}="):
+            bf.fuse(dependent[0], progressbar=False, **{name: value})
     with pytest.raises(bf.errors.ModelError, match="more time"):
         bf.fuse(dependent[0], minutes=1e-6, progressbar=False)
     with pytest.raises(bf.errors.ModelError, match="not predicted"):
