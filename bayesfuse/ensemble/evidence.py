@@ -37,7 +37,7 @@ with ten per rater, imprecise confusion matrices inflate the correlation."""
 MAX_RATERS_FOR_GROUPS = 100
 MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whether errors go on
 FEW_RATERS = 0.5
-"""Weight of independent errors of up to three raters, who cannot show it."""
+"""Weight of independent errors of up to three raters or groups, which cannot show it."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,10 @@ def measure_dependence(
             warnings.simplefilter("ignore", category)
         if groups is not None:
             members = Groups.read(groups, responses).members
-            of_sources = _correlation(_one_rater_per_group(responses, members), gold, rng)
-            return replace(of_sources, groups=members)
+            sources = _one_rater_per_group(responses, members)
+            if np.count_nonzero(sources.per_rater) <= IDENTIFIED:
+                return Evidence(groups=members, unmeasured=FEW_RATERS)
+            return replace(_correlation(sources, gold, rng), groups=members)
         ungrouped = _correlation(responses, gold, rng)
         if responses.n_raters > MAX_RATERS_FOR_GROUPS or math.isnan(ungrouped.correlation):
             return ungrouped
