@@ -102,8 +102,7 @@ class Inputs:
     @property
     def is_known(self) -> NDArray[np.bool_]:
         """Which items have known labels."""
-        gold_items = np.asarray([*(self.gold or ()), *(self.known or ())], dtype=object)
-        return np.isin(self.responses.items, gold_items)
+        return gold_labels(self.responses, self.gold or self.known) >= 0
 
     @property
     def n_known(self) -> int:
