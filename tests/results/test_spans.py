@@ -67,8 +67,10 @@ def test_chosen_spans_have_the_largest_expected_f1_of_all_sets_without_overlap()
         assert 2 * p[chosen].sum() / (chosen.sum() + p.sum()) == pytest.approx(f1.max())
 
 
-def test_spans_beyond_a_sequence_are_refused():
-    refused("within them. Got: ", bf.checks.span_scores, DRAWS, SEQUENCES, FOUND.assign(stop=5))
+def test_spans_beyond_a_sequence_or_without_items_are_refused():
+    for stop in (5, 1, 0):
+        found = FOUND.assign(stop=stop)
+        refused("of one item at least. Got: ", bf.checks.span_scores, DRAWS, SEQUENCES, found)
 
 
 def test_spans_of_raters_by_hand():
