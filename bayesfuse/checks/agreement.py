@@ -173,7 +173,8 @@ def _measures(
     for name, (value,) in coefficients.items():
         values = np.concatenate([sample[name] for sample in sampled])
         known = values[np.isfinite(values)]
-        differs = np.isfinite(value) and np.ptp(known) > 0  # no interval from equal items
+        # no interval from equal items, or from samples without two responses to an item
+        differs = np.isfinite(value) and len(known) > 0 and np.ptp(known) > 0
         low, high = np.quantile(known, level) if differs else (np.nan, np.nan)
         rows.append([name, value, low, high, int(number[several].sum())])
     return pd.DataFrame(rows, columns=["measure", "value", "low", "high", "items"])
