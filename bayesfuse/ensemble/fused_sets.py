@@ -14,7 +14,7 @@ from bayesfuse.data.describing import as_columns, bullet, in_one_line, paragraph
 from bayesfuse.data.label_sets import LabelSets, known_answers
 from bayesfuse.ensemble.candidates import Selection, Side
 from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
-from bayesfuse.ensemble.fits import Fits, Session, run
+from bayesfuse.ensemble.fits import NO_TIME, Fits, Session, run
 from bayesfuse.ensemble.fused import Fused, page_path
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.members import KNOWN, Candidate
@@ -134,9 +134,12 @@ def fuse_sets(
     selection = Selection(inputs, [Side(1.0, [candidate])])
     fits = run(selection, Fits(inputs, []), session)
     if not fits.complete:
+        outcome = fits.tried[0].outcome
+        if outcome != NO_TIME:
+            raise ModelError(f"The model of label sets was not fitted. Got: {outcome.rstrip('.')}.")
         raise ModelError(
             "The model of label sets needs more time, at least some seconds: give more minutes=. "
-            f"Got: {session.schedule.seconds:g} s ({fits.tried[0].outcome})."
+            f"Got: {session.schedule.seconds:g} s."
         )
     (fit,) = fits.complete
     result = fit.result
