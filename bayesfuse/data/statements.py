@@ -157,7 +157,8 @@ class KnowsStatements:
             rows = np.concatenate(pairs), np.concatenate(probability)
             stated = statements_of(*rows, len(items), len(raters))
         table = table_of(type(self), np.concatenate(keys), items, raters, first.classes)
-        return replace(table, ordered=first.ordered, stated=stated)
+        normalised = first.normalised or second.normalised
+        return replace(table, ordered=first.ordered, stated=stated, normalised=normalised)
 
     def without_statements(self) -> Self:
         """Return the table with hard labels only, for models that take no probabilities."""
