@@ -58,7 +58,8 @@ def difficulty(
     Raises
     ------
     ModelError
-        A model without item types; a result of another model.
+        A model without item types; a result of another model; ``ci_prob`` of an answer of
+        ``bf.fuse``, whose interval is stored.
 
     Examples
     --------
@@ -71,6 +72,12 @@ def difficulty(
     """
     require_count("draws", draws)
     if model is None and "difficulty" in require_result(result).children:
+        if ci_prob is not None:
+            raise ModelError(
+                "The difficulty in an answer of bf.fuse has the interval of az.rcParams when it "
+                "was made; other intervals are those of the result of a model of item types, such "
+                f'as fused["models/consensus"]. Got: ci_prob={ci_prob} of an answer.'
+            )
         return result["difficulty"].to_dataset()
     observation = observation_of(result, model)
     ends = tails(ci_prob)
