@@ -240,6 +240,11 @@ def mend_tags(inputs: Inputs) -> Inputs:
 def hold_out_gold(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
     """Return inputs with known labels in ``known``, where they are used on top of the models."""
     if inputs.gold is None:
+        if gold_error:
+            raise ModelError(
+                "gold_error= is the probability that a known label is wrong, so it needs known "
+                f"labels (gold=). Got: gold_error={gold_error:g} alone."
+            )
         return inputs
     if inputs.graph is not None or not inputs.responses.is_unweighted:
         if gold_error:
