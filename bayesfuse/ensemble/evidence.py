@@ -48,8 +48,9 @@ class Evidence:
     probability ``grouped``, and ``ungrouped`` is the evidence if there are none (None if they are
     certain or given). ``unmeasured`` is the weight of models of independent errors where the
     correlation is unknown. ``along`` is the correlation of a rater's errors on neighbouring items,
-    where classes are tags of spans: the probability that they are dependent. ``start`` is the fit
-    of independent errors that the evidence comes from, at whose labels other models may start.
+    where classes are tags of spans, which serves as the probability that errors are dependent.
+    ``start`` is the fit of independent errors that the evidence comes from, at whose labels other
+    models may start.
     """
 
     correlation: float = math.nan
@@ -88,9 +89,8 @@ def examine(inputs: Inputs) -> Evidence:
         return Evidence()
     if inputs.graph is None and are_labelling_functions(responses):
         return Evidence()
-    # a property of the table, whatever the seed of the answer
-    # no model has groups and an order
-    groups = {} if inputs.has_order else inputs.user_groups
+    groups = {} if inputs.has_order else inputs.user_groups  # no model has groups and an order
+    # a seed of its own: evidence is a property of the table
     evidence = measure_dependence(responses, inputs.gold, 0, groups)
     if inputs.sequences is not None:
         if mark_spans(responses.classes.tolist()):

@@ -154,7 +154,7 @@ def fuse(
             evidence = schedule.timed(lambda: examine(inputs), FITS) or evidence
         selection = choose(inputs, evidence, schedule, seed, draws)
         fits = run(selection, drafts, session)
-        # the first press ends what may be left out, a second all
+        # the first Ctrl-C skips optional work, and the second ends the call
         interruption.wait(0 if interruption.requested else 1)
         weights = weigh(fits, selection)
         findings = check(fits, weights, session) if checks else {}

@@ -127,8 +127,8 @@ def fuse_sets(
             f"{', '.join(f'{name}=' for name in others)}."
         )
     if gold is not None:
-        known_answers(label_sets, gold)  # refused before the fit, which ends with other refusals
-    # the table of a candidate that no other code reads
+        known_answers(label_sets, gold)  # raises errors in known sets before the fit
+    # label sets in place of a table, which only the candidate reads
     inputs = Inputs(label_sets, gold=gold)  # type: ignore[arg-type]
     candidate = PROFILES.within(draws, label_sets.questions.n_responses)
     selection = Selection(inputs, [Side(1.0, [candidate])])

@@ -131,7 +131,7 @@ def read(
             "categorical, or bf.Responses with classes= from the lowest to the highest. Got: "
             f"classes {responses.classes.tolist()}."
         )
-    # from_long sorts items by name, which is no order of the user's, unless covariates follow it
+    # from_long sorts items by name; only covariates given in order depend on that order
     is_sorted = not isinstance(table, Responses) and "from_long(" in calls
     in_sequence = is_sorted and structure["covariates"] is None
     responses, code_of_items = _with_items_of_structure(responses, structure, in_sequence)
@@ -141,7 +141,7 @@ def read(
         gold_labels(responses, gold)  # before repeated names of a Series are lost
         gold = dict(gold.items())
     groups = structure["groups"]
-    has_groups = groups is not None and not isinstance(groups, str)  # may name the copies
+    has_groups = groups is not None and not isinstance(groups, str)  # which may contain copies
     copies = not has_groups and not are_labelling_functions(responses)
     repeated: list[str] = []
     if not responses.is_of_votes:  # voters may be as many as votes
