@@ -42,8 +42,8 @@ def error_traits(
     r"""Return how traits of items and raters change the probability of an error.
 
     For joint draws of the true labels, errors of a rater have a logistic regression on the traits.
-    Effects are partially pooled over raters. Items are
-    reweighted in every draw (Bayesian bootstrap [1]_), because raters err together on hard items.
+    Effects are partially pooled over raters. Items are reweighted in every draw (Bayesian bootstrap
+    [1]_), because raters err together on hard items.
 
     Parameters
     ----------

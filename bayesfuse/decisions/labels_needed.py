@@ -35,7 +35,7 @@ def labels_needed(
     ----------
     result : DataTree, as in :func:`bayesfuse.class_shares`, best with known labels
         With fewer than five, which do not show the errors of the model, label probabilities are
-        taken as right; ask again after some.
+        assumed to be calibrated; call this again when more labels are known.
     width : float
         Of the interval, such as .1 for ± .05.
     by : optional, groups of items as in :func:`bayesfuse.class_shares`
@@ -95,12 +95,12 @@ def labels_needed(
 
 
 def _error(n_known: Any, n_items: int) -> Any:
-    """Return the standard deviation of the error of a share, but for a factor."""
+    """Return the standard deviation of the error of a share, up to a constant factor."""
     return (1.0 - n_known / n_items) / np.sqrt(n_known)
 
 
 def _error_of_labels(result: xr.DataTree, table: pd.DataFrame, ci_prob: float | None) -> Any:
-    """Return this factor if label probabilities are right, for a width."""
+    """Return the factor by which ``_error`` is a width, if label probabilities are calibrated."""
     probability = label_probabilities(result)
     unknown = known_classes(result, probability.sizes["item"]) < 0
     spread = (probability * (1.0 - probability)).values[unknown].mean(axis=0)

@@ -112,7 +112,7 @@ def with_labels(summaries: xr.Dataset, probability: Array, responses: Responses)
     best = probability.argmax(axis=1)
     others = probability.copy()
     others[np.arange(n_items), best] = -1.0
-    # classes that are as probable, as zero next to a known class, by what raters say
+    # ties, such as zeros beside a known class, are broken by the consensus of the raters
     second = np.lexsort((summaries["consensus"].values, others), axis=1)[:, -1]
     mistakes = np.zeros((n_classes, n_classes))
     np.add.at(mistakes, best, probability * responses.multiplicity[:, None])
