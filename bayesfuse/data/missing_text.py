@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import MISSING, SKIPPED, as_array, narrow, quoted, refuse, shown
-from bayesfuse.data.names import require_one_table
+from bayesfuse.data.names import refuse_missing
 from bayesfuse.errors import ResponsesError, require_choice, warn
 
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
@@ -91,7 +91,7 @@ def without_missing(
     """
     require_choice("missing", missing, "error", "drop")
     if missing == "error":
-        require_one_table(labels, column)
+        refuse_missing(labels, column)
     # as objects, because pandas' text holds no surrogates, which are refused by name later
     is_text = isinstance(labels, list) or labels.dtype.kind in "OU"
     cells = pd.Series(labels, dtype=object if is_text else None)

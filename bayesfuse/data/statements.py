@@ -17,8 +17,8 @@ from bayesfuse.data.names import (
     matched,
     names_of,
     places,
+    refuse_missing,
     require_32_bits,
-    require_one_table,
     require_two,
     unique_names,
 )
@@ -179,7 +179,7 @@ def _read_frame(
     of_rater, raters = encode(rater, declared[1], "rater", ends[1])
     probability = []
     for name, column in zip(others, values, strict=True):
-        require_one_table(column, name)
+        refuse_missing(column, name)
         probability.append(_numbers(column, repr(name)))
     pair = of_item * len(raters) + of_rater
     return pair, (items, raters, names), np.column_stack(probability)
