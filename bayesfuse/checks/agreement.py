@@ -51,7 +51,7 @@ def agreement(
 
     Agreement is not accuracy: raters who share an error agree. With missing responses, Fleiss'
     kappa and AC1 take the mean over items of the label shares (Gwet 2014, Handbook of inter-rater
-    reliability, chapter 2), for which alone items with one response count. Alpha is that of
+    reliability, chapter 2); only there do items with one response count. Alpha is that of
     Krippendorff (2011), the error of Cohen's kappa that of Fleiss, Cohen & Everitt (1969).
 
     Parameters
