@@ -301,9 +301,8 @@ def _of_answers(
     allowed: Sequence[set[int]],
 ) -> Any:
     """Return the table of questions from the answers of every pair of item and rater."""
-    items, raters, labels = names
+    (items, raters, labels), keys = names, list[int]()
     n_labels, n_sources = len(labels), len(raters) * len(labels)
-    keys = []
     for pair, answers in answered.items():
         item, rater = divmod(pair, len(raters))
         for label in answers & allowed[rater] | yes[pair]:
