@@ -51,7 +51,7 @@ def agreement(
 
     Agreement is not accuracy: raters who share an error agree. With missing responses, Fleiss'
     kappa and AC1 take the mean over items of the label shares (Gwet 2014, Handbook of inter-rater
-    reliability, chapter 2), for which alone items with one response count. Alpha is that of
+    reliability, chapter 2); only there do items with one response count. Alpha is that of
     Krippendorff (2011), the error of Cohen's kappa that of Fleiss, Cohen & Everitt (1969).
 
     Parameters
@@ -173,7 +173,8 @@ def _measures(
     for name, (value,) in coefficients.items():
         values = np.concatenate([sample[name] for sample in sampled])
         known = values[np.isfinite(values)]
-        differs = np.isfinite(value) and np.ptp(known) > 0  # no interval from equal items
+        # no interval from equal items, or from samples without two responses to an item
+        differs = np.isfinite(value) and len(known) > 0 and np.ptp(known) > 0
         low, high = np.quantile(known, level) if differs else (np.nan, np.nan)
         rows.append([name, value, low, high, int(number[several].sum())])
     return pd.DataFrame(rows, columns=["measure", "value", "low", "high", "items"])

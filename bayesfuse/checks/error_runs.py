@@ -23,10 +23,10 @@ def error_runs(
 ) -> xr.Dataset:
     """Check how often raters err again on the next item, against replicated data.
 
-    In a chain of classes, a rater's errors are independent given the classes. People and networks
-    that label a night go on in an error, and a chain then takes what they repeat for the truth: its
-    labels are overconfident, and may be worse than those without an order. Fits of
-    :class:`bayesfuse.models.HiddenMarkov` with a chain of classes are checked by themselves.
+    In a chain of classes, a rater's errors are independent given the classes. Raters of recordings,
+    such as nights of sleep, often repeat an error on the next items, and a chain then takes it for
+    the truth: its labels are overconfident, and may be worse than those without an order. Fits of
+    :class:`bayesfuse.models.HiddenMarkov` with a chain of classes are checked automatically.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ MAX_LISTED = 3  # names or parts that a sentence lists
 
 @dataclass(frozen=True, repr=False)
 class Identifiability:
-    """Facts of a table, the questions that it can answer, and its problems in words."""
+    """Numbers that describe a table, the questions that it can answer, and its problems."""
 
     facts: pd.Series
     questions: pd.DataFrame

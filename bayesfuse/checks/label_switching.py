@@ -94,10 +94,10 @@ def align_labels(
     """Undo label switching by permuting the classes of every draw.
 
     Classes are permuted as found by :func:`bayesfuse.checks.switching`, by default to the most
-    probable of the modes that draws are in; sensitivity, specificity,
-    label probabilities and log likelihoods are computed anew. Labels given by raters, known labels
-    and verdicts of groups stay. Where a chain changes modes by itself, aligned draws leave out the
-    doubt which class is which. Unless the prior is the same for all classes and no label is known,
+    probable of the modes that draws are in; sensitivity, specificity, label probabilities and log
+    likelihoods are computed anew. Labels given by raters, known labels and verdicts of groups stay.
+    Where a single chain changes modes, aligned draws are without the uncertainty which class is
+    which. Unless the prior is the same for all classes and no label is known,
     a permuted draw has another posterior density: ``bf.find_map`` finds the mode that the prior
     prefers.
 

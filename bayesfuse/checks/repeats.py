@@ -221,14 +221,16 @@ def _without_copies(table: Responses) -> tuple[Responses, dict[int, list[Any]]]:
     rows = ~is_copy[rater]
     codes = item[rows], number[rater[rows]], label[rows]
     remaining = from_codes(*codes, table.items, table.raters[~is_copy], table.classes)
-    return replace(remaining, multiplicity=table.multiplicity, ordered=table.ordered), left_out
+    same = {name: getattr(table, name) for name in ("multiplicity", "ordered", "normalised")}
+    return replace(remaining, **same), left_out
 
 
 def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
     """Return the table with these of its rows."""
     codes = table.item[rows], table.rater[rows], table.label[rows]
     table_of_rows = from_codes(*codes, table.items, table.raters, table.classes, table.silent)
-    same = {name: getattr(table, name) for name in ("multiplicity", "ordered", "stated")}
+    names = "multiplicity", "ordered", "stated", "normalised"
+    same = {name: getattr(table, name) for name in names}
     return replace(table_of_rows, **same)
 
 

@@ -71,8 +71,9 @@ def _winners(frame: pd.DataFrame) -> list[tuple[Any, pd.Series, bool]]:
     columns = {name.removeprefix("winner_"): frame[name]
                for name in frame if str(name).startswith("winner_")}  # fmt: skip
     if {"model_a", "model_b"} <= {*columns}:  # a column of 0 and 1 for every outcome
-        outcomes = pd.DataFrame(columns).astype(float)
-        return [(_judges(frame), outcomes.idxmax(axis=1), False)]
+        outcomes = pd.DataFrame(columns).astype(float).fillna(0.0)
+        winner = outcomes.idxmax(axis=1).where(outcomes.max(axis=1) > 0.0)  # else not judged
+        return [(_judges(frame), winner, False)]
     return [(judge, winner, False) for judge, winner in columns.items()]
 
 

@@ -17,10 +17,10 @@ from bayesfuse.data.arrays import as_array, column_names, present, shown
 from bayesfuse.data.class_names import as_spelt, labels_once
 from bayesfuse.data.column_roles import did_you_mean, known_names, suggest_columns
 from bayesfuse.data.joined_labels import warn_of_joined
-from bayesfuse.data.missing_text import sets_without_skipped
+from bayesfuse.data.missing_text import note_missing_sets, sets_without_skipped
 from bayesfuse.data.names import encode, unique_names
 from bayesfuse.data.statements import table_of
-from bayesfuse.errors import ResponsesError, require_flag, require_kind, warn
+from bayesfuse.errors import ResponsesError, require_flag, require_kind
 
 CLASSES = np.array(["no", "yes"])
 
@@ -209,7 +209,7 @@ def _read(
     if column_of["label"]:
         cells = as_array(frame[column_of["label"]])
         sets = sets_without_skipped([_labels_of(cell, separator) for cell in cells], labels)
-        _note_missing(cells, sets)
+        note_missing_sets(cells, sets)
         rows, label_names = _of_sets(_spelt(sets, labels, normalise), labels)
         if labels is None:
             is_used = any(isinstance(cell, str) and (separator or "") in cell for cell in cells)
@@ -236,17 +236,6 @@ def _labels_of(cell: Any, separator: str | None) -> list[Any] | None:
         return [cell]
     require_kind("separator", separator, str)
     return [part.strip() for part in str(cell).split(separator) if part.strip()]
-
-
-def _note_missing(cells: Sequence[Any], sets: Sequence[list[Any] | None]) -> None:
-    """Warn if cells of text are NaN and none is empty, as pandas reads files."""
-    n_missing = sum(isinstance(cell, float) and cell != cell for cell in cells)  # not None
-    if n_missing and [] not in sets and any(isinstance(cell, str) for cell in cells):
-        warn(
-            f"{n_missing:,} missing cells and no empty set: were empty cells, which mean that no "
-            "label applies, read as NaN, which is no response? pd.read_csv(…, "
-            "keep_default_na=False) keeps them empty; if not, drop these rows."
-        )
 
 
 def _spelt(sets: list[list[Any] | None], declared: Any, normalise: bool) -> list[list[Any] | None]:
@@ -312,9 +301,8 @@ def _of_answers(
     allowed: Sequence[set[int]],
 ) -> Any:
     """Return the table of questions from the answers of every pair of item and rater."""
-    items, raters, labels = names
+    (items, raters, labels), keys = names, list[int]()
     n_labels, n_sources = len(labels), len(raters) * len(labels)
-    keys = []
     for pair, answers in answered.items():
         item, rater = divmod(pair, len(raters))
         for label in answers & allowed[rater] | yes[pair]:
@@ -377,9 +365,9 @@ def known_answers(label_sets: LabelSets, gold: Any) -> dict[Any, str]:
 
 
 def _known_sets(label_sets: LabelSets, gold: Any) -> Mapping[Any, Any]:
-    """Return known sets by item, of a table as a mapping."""
+    """Return known sets by item; several rows of an item are united, as those of a rater are."""
     if isinstance(gold, Mapping | pd.Series):
-        return dict(gold.items())
+        return _united_sets(gold.items(), label_sets.separator)
     names = column_names(gold)
     item, label = (known_names(names or [], role) for role in ("item", "label"))
     if not item:
@@ -390,10 +378,22 @@ def _known_sets(label_sets: LabelSets, gold: Any) -> Mapping[Any, Any]:
         )
     items = as_array(gold[item[0]]).tolist()
     if label:
-        return dict(zip(items, as_array(gold[label[0]]), strict=True))
+        return _united_sets(zip(items, as_array(gold[label[0]]), strict=True), label_sets.separator)
     labels = set(label_sets.labels.tolist())
     spelt = as_spelt(names or [], label_sets.labels) if label_sets.normalised else names or []
     columns = [name for name, known in zip(names or [], spelt, strict=True) if known in labels]
-    rows, _ = _of_indicators(pd.DataFrame(gold), columns, None)
-    at = [{columns[number]: is_set for number, is_set in (row or {}).items()} for row in rows]
-    return dict(zip(items, at, strict=True))
+    answers, _ = _of_indicators(pd.DataFrame(gold), columns, None)
+    sets = [{columns[at]: is_set for at, is_set in (row or {}).items()} for row in answers]
+    return _united_sets(zip(items, sets, strict=True), label_sets.separator)
+
+
+def _united_sets(rows: Iterable[tuple[Any, Any]], separator: str | None) -> dict[Any, Any]:
+    """Return the sets, or the answers by label, of every item in one or several rows."""
+    known: dict[Any, Any] = {}
+    for item, entry in rows:
+        if isinstance(entry, Mapping):
+            answers = known.setdefault(item, {})
+            answers |= {name: is_set or answers.get(name, False) for name, is_set in entry.items()}
+        elif (labels := _labels_of(entry, separator)) is not None:
+            known[item] = [*known.get(item, ()), *labels]
+    return known

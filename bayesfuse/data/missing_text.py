@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import MISSING, SKIPPED, as_array, narrow, quoted, refuse, shown
-from bayesfuse.data.names import require_one_table
+from bayesfuse.data.names import refuse_missing
 from bayesfuse.errors import ResponsesError, require_choice, warn
 
 EMPTY = ""  # a missing label, as NaN and None are, unless it is declared
@@ -91,7 +91,7 @@ def without_missing(
     """
     require_choice("missing", missing, "error", "drop")
     if missing == "error":
-        require_one_table(labels, column)
+        refuse_missing(labels, column)
     # as objects, because pandas' text holds no surrogates, which are refused by name later
     is_text = isinstance(labels, list) or labels.dtype.kind in "OU"
     cells = pd.Series(labels, dtype=object if is_text else None)
@@ -140,3 +140,14 @@ def sets_without_skipped(sets: list[list[Any] | None], declared: Any) -> list[li
             "they mean that no label applies, make them empty text; labels= declares the others."
         )
     return [None if labels and labels[0] in skips else labels for labels in sets]
+
+
+def note_missing_sets(cells: Sequence[Any], sets: Sequence[list[Any] | None]) -> None:
+    """Warn if cells of text are NaN and none is empty, as pandas reads files."""
+    n_missing = sum(isinstance(cell, float) and cell != cell for cell in cells)  # not None
+    if n_missing and [] not in sets and any(isinstance(cell, str) for cell in cells):
+        warn(
+            f"{n_missing:,} missing cells and no empty set: were empty cells, which mean that no "
+            "label applies, read as NaN, which is no response? pd.read_csv(…, "
+            "keep_default_na=False) keeps them empty; if not, drop these rows."
+        )

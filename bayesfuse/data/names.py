@@ -26,7 +26,7 @@ def encode(
     if declared is None:
         codes, distinct = numbered(values, noun, column)
         return codes, unique_names(distinct, noun)
-    require_one_table(values, column)
+    refuse_missing(values, column)
     names = unique_names(declared, noun)
     if isinstance(values, pd.Categorical):
         codes = places(as_array(values.categories), names)[values.codes]
@@ -45,7 +45,7 @@ def numbers(left_out: NDArray[np.bool_] | None, row: int) -> int:
 
 def numbered(values: Any, noun: str, column: str) -> tuple[NDArray[np.int64], Any]:
     """Return codes and the sorted distinct values (the categories, of a categorical)."""
-    require_one_table(values, column)
+    refuse_missing(values, column)
     if isinstance(values, pd.Categorical):
         return values.codes.astype(np.int64), values.categories
     try:
@@ -61,7 +61,7 @@ def numbered(values: Any, noun: str, column: str) -> tuple[NDArray[np.int64], An
     return codes.astype(np.int64), distinct
 
 
-def require_one_table(values: Any, column: str) -> None:
+def refuse_missing(values: Any, column: str) -> None:
     """Raise ResponsesError if a value of a column is missing."""
     rule = (
         f"Column {column!r} must have a value in every row: frame.dropna(subset=[{column!r}]) "

@@ -23,7 +23,7 @@ POSITIVE = set(
     "correct".split()
 )
 NEGATIVE = set("- -1 0 -ve n neg negative negatives f false irrelevant incorrect wrong".split())
-"""Names that are negative beside a positive one only: not "negative" beside "neutral"."""
+"""Names that are negative only beside a positive one: "negative" is not beside "neutral"."""
 
 ABSENCE = set(
     "no not none nein nee nej non não nao нет absent undetected healthy normal control controls "

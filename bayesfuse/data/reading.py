@@ -70,7 +70,7 @@ def read_long(
     labels, quiet = split_abstentions(labels, abstain)
     pair, names_of = np.zeros(int((~is_skipped).sum()), dtype=np.int64), []
     for what, name, declared_names in zip(("item", "rater"), names, declared, strict=False):
-        # one column at a time: its codes are the largest arrays needed
+        # one column at a time, because codes are the largest arrays
         values = ends.pop(0)
         if what == "rater" and is_skipped.any():
             values = values[~is_skipped]

@@ -14,7 +14,7 @@ from bayesfuse.data.names import encode
 from bayesfuse.data.statements import table_of_codes
 from bayesfuse.errors import ResponsesError, require_count
 
-BINS = 8  # graded raters ranked items better with so many classes than with fewer
+BINS = 8  # graded raters rank items better with eight classes than with fewer
 
 
 class ReadsScores:

@@ -17,8 +17,8 @@ from bayesfuse.data.names import (
     matched,
     names_of,
     places,
+    refuse_missing,
     require_32_bits,
-    require_one_table,
     require_two,
     unique_names,
 )
@@ -157,7 +157,8 @@ class KnowsStatements:
             rows = np.concatenate(pairs), np.concatenate(probability)
             stated = statements_of(*rows, len(items), len(raters))
         table = table_of(type(self), np.concatenate(keys), items, raters, first.classes)
-        return replace(table, ordered=first.ordered, stated=stated)
+        normalised = first.normalised or second.normalised
+        return replace(table, ordered=first.ordered, stated=stated, normalised=normalised)
 
     def without_statements(self) -> Self:
         """Return the table with hard labels only, for models that take no probabilities."""
@@ -178,7 +179,7 @@ def _read_frame(
     of_rater, raters = encode(rater, declared[1], "rater", ends[1])
     probability = []
     for name, column in zip(others, values, strict=True):
-        require_one_table(column, name)
+        refuse_missing(column, name)
         probability.append(_numbers(column, repr(name)))
     pair = of_item * len(raters) + of_rater
     return pair, (items, raters, names), np.column_stack(probability)

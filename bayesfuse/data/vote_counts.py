@@ -16,7 +16,7 @@ from bayesfuse.errors import ResponsesError, require_numbers
 VOTERS = "unnamed voters"
 """Name of the only rater of a table of counts, who stands for all voters."""
 
-MIN_ROWS = 5  # with equal sums by which counts are recognised; few may be equal by chance
+MIN_ROWS = 5  # rows from which equal sums mean counts: those of few rows may be equal by chance
 
 
 class ReadsVotes:

@@ -18,8 +18,8 @@ from bayesfuse.data.column_contents import by_text
 from bayesfuse.data.names import listed
 from bayesfuse.errors import ModelError, require_numbers, require_shape
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results.contents import constants, joint_labels
-from bayesfuse.results.joint_labels import SAMPLES, independent
+from bayesfuse.results.contents import constants
+from bayesfuse.results.joint_labels import SAMPLES, if_stored, independent
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -151,7 +151,7 @@ def interval_of_costs(
     result: xr.DataTree, labels: xr.DataArray, cost: Array, ends: tuple[float, float]
 ) -> tuple[float, float]:
     """Return quantiles of the total cost of decisions, ``cost`` (classes, items) if of a class."""
-    drawn = joint_labels(result)
+    drawn = if_stored(result)
     if drawn is None:
         drawn = independent(labels, SAMPLES, np.random.default_rng(0))
     totals = cost[drawn, np.arange(cost.shape[1])].sum(axis=1)

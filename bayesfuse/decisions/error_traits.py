@@ -42,8 +42,8 @@ def error_traits(
     r"""Return how traits of items and raters change the probability of an error.
 
     For joint draws of the true labels, errors of a rater have a logistic regression on the traits.
-    Effects are partially pooled over raters. Items are
-    reweighted in every draw (Bayesian bootstrap [1]_), because raters err together on hard items.
+    Effects are partially pooled over raters. Items are reweighted in every draw (Bayesian bootstrap
+    [1]_), because raters err together on hard items.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def _read(
         raise ModelError(f"traits must have one row for every {' and '.join(keys)}. Got: several.")
     by_code = {key: places(as_array(traits[key]), known[key].values) for key in keys}
     joined = rows.merge(traits.assign(**by_code), on=keys, how="left")
-    names = [str(name) for name in traits if name not in keys]
+    names = [name for name in traits if name not in keys]
     values, of_class = np.empty((len(joined), len(names))), np.zeros(len(names), dtype=bool)
     for at, name in enumerate(names):
         column = joined[name]
@@ -176,7 +176,7 @@ def _read(
                     "A trait explains errors by finite numbers that differ between responses. Got: "
                     f"{name!r} with {brief(sorted(set(values[:3, at].tolist())))}."
                 )
-    return names, values, of_class
+    return [*map(str, names)], values, of_class
 
 
 def _regress(inputs: Array, wrong: Array, weight: Array, n_traits: int) -> tuple[Array, Array]:

@@ -35,7 +35,7 @@ def labels_needed(
     ----------
     result : DataTree, as in :func:`bayesfuse.class_shares`, best with known labels
         With fewer than five, which do not show the errors of the model, label probabilities are
-        taken as right; ask again after some.
+        assumed to be calibrated; call this again when more labels are known.
     width : float
         Of the interval, such as .1 for ± .05.
     by : optional, groups of items as in :func:`bayesfuse.class_shares`
@@ -95,16 +95,17 @@ def labels_needed(
 
 
 def _error(n_known: Any, n_items: int) -> Any:
-    """Return the standard deviation of the error of a share, but for a factor."""
+    """Return the standard deviation of the error of a share, up to a constant factor."""
     return (1.0 - n_known / n_items) / np.sqrt(n_known)
 
 
 def _error_of_labels(result: xr.DataTree, table: pd.DataFrame, ci_prob: float | None) -> Any:
-    """Return this factor if label probabilities are right, for a width."""
+    """Return the factor by which ``_error`` is a width, if label probabilities are calibrated."""
     probability = label_probabilities(result)
     unknown = known_classes(result, probability.sizes["item"]) < 0
     spread = (probability * (1.0 - probability)).values[unknown].mean(axis=0)
-    of_class = pd.Series(spread, probability["class"].values)
+    # by place: names that are truth values would select as a mask does
+    place = pd.Index(probability["class"].values).get_indexer(table["class"])
     low, high = ndtri(tails(ci_prob))
     share = np.sqrt(table["items"][0] / table["items"])  # a group has its share of the labels
-    return (high - low) * np.sqrt(of_class.loc[table["class"]].to_numpy()) * share.to_numpy()
+    return (high - low) * np.sqrt(spread[place]) * share.to_numpy()

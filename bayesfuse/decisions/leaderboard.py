@@ -62,13 +62,12 @@ def leaderboard(
 
     The labels of pairs (A, B, tie) come from the judges with their uncertainty. The strengths of
     the systems have a Bradley–Terry model with ties [1]_ and an advantage of the output that is
-    shown first [2]_. Labels are summed out: draws of labels from a posterior that does not know
-    the systems would draw their strengths together. This takes judges to err as often on pairs of
-    any two systems: if they err more where outputs are nearly equal, strengths are too large, in
-    the right order. Questions are reweighted in every draw
-    (Bayesian bootstrap), because systems do well or badly on the same questions. Priors of
-    strengths, of the advantage and of the log weight of ties are normal, with standard deviations
-    1.5, 0.5 and 2.
+    shown first [2]_. Labels are summed out, because labels drawn from a posterior without the
+    systems would shrink the differences of their strengths. Judges are assumed to err equally often
+    on pairs of any two systems: if they err more where outputs are nearly equal, strengths are too
+    large, in the right order. Questions are reweighted in every draw (Bayesian bootstrap), because
+    systems do well or badly on the same questions. Priors of strengths, of the advantage and of the
+    log weight of ties are normal, with standard deviations 1.5, 0.5 and 2.
 
     Parameters
     ----------

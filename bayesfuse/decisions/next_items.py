@@ -21,8 +21,8 @@ from bayesfuse.errors import (
     require_number,
     require_seed,
 )
-from bayesfuse.results.contents import joint_labels, known_classes
-from bayesfuse.results.joint_labels import SAMPLES, independent
+from bayesfuse.results.contents import known_classes
+from bayesfuse.results.joint_labels import SAMPLES, if_stored, independent
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import are_answered, tails
 
@@ -133,7 +133,7 @@ def accept_labels(
     risk = wrong[order].cumsum() / np.arange(1, len(order) + 1)
     size = _n_accepted(risk, limit)
     taken = order[:size]
-    drawn = joint_labels(result)
+    drawn = if_stored(result)
     drawn = None if drawn is None else drawn[:, taken]
     low, high, method = interval_of_errors(labels.values[taken], drawn, tails(ci_prob))
     return _acceptance(labels, order, risk, size, (low, high)).assign_attrs(method=method)
@@ -213,9 +213,9 @@ def errors_after(
     Returns
     -------
     DataFrame
-        ``aim`` ("learn": random items, "correct": the least certain ones), ``labels`` (0 first),
-        and the expected number of ``wrong`` labels of all items with its interval ``low`` to
-        ``high``, from joint draws of the labels.
+        ``aim`` ("learn": random items, "correct": the least certain ones), ``labels`` (0 first,
+        every number once), and the expected number of ``wrong`` labels of all items with its
+        interval ``low`` to ``high``, from joint draws of the labels.
 
     Examples
     --------
@@ -233,12 +233,12 @@ def errors_after(
         require_count("sizes", size, 0)
     labels, error, order = _uncertain(result)
     require_items(result)
-    drawn = joint_labels(result)
+    drawn = if_stored(result)
     drawn = independent(labels, SAMPLES, rng) if drawn is None else drawn
     wrong = drawn != labels.values.argmax(axis=1)
     n_open, total, of_open = len(order), wrong.sum(axis=1), wrong[:, order].sum(axis=1)
     of_known = error.sum() - error[order].sum()  # known labels may be wrong, with gold_error=
-    numbers = [0, *(min(size, n_open) for size in more if size)]
+    numbers = [*dict.fromkeys([0, *(min(size, n_open) for size in more)])]
     rows = []
     for number in numbers:
         left = n_open - number

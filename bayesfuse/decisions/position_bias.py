@@ -133,4 +133,10 @@ def _pairs(result: xr.DataTree, names_of_pairs: Any) -> NDArray[np.int64]:
             f"pairs_of_raters must be raters of the result ({in_short(names)}). Got: "
             f"{pairs.ravel()[code.argmin()]!r}."
         )
-    return code.reshape(-1, 2)
+    code = code.reshape(-1, 2)
+    if (is_same := code[:, 0] == code[:, 1]).any():
+        raise ModelError(
+            "A judge asked in both orders is two raters, one for each order. Got: "
+            f"{pairs[is_same.argmax(), 0]!r} for both."
+        )
+    return code

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from bayesfuse.data.known import read_populations
 from bayesfuse.errors import ModelError, require_count, require_kind, require_mapping, require_seed
 from bayesfuse.results.abilities import abilities, quality
-from bayesfuse.results.contents import copies_of, joint_labels
+from bayesfuse.results.contents import copies_of
+from bayesfuse.results.joint_labels import if_stored
 from bayesfuse.results.paths import draw_labels
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import most_uncertain, tails
@@ -100,7 +101,7 @@ def expected_errors(
     generator = require_seed(random_seed)
     probability = label_probabilities(result, model).transpose("item", "class").values
     copies = copies_of(result, len(probability))
-    drawn = joint_labels(result)
+    drawn = if_stored(result)
     if model is not None:
         drawn = draw_labels(result, model, draws, random_seed=generator).values
     low, high, method = interval_of_errors(probability, drawn, tails(ci_prob), copies)

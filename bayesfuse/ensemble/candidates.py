@@ -146,6 +146,8 @@ def sides(inputs: Inputs, evidence: Evidence) -> list[Side]:
         every_class_has_votes = np.bincount(responses.label, minlength=responses.n_classes).all()
         # vote shares have no evidence on a class for which no rule votes
         rules = RULES if every_class_has_votes else replace(RULES, votes=LEAST_VOTES)
+        if inputs.user_groups is not None:
+            rules = replace(rules, inputs_used=("groups", *rules.inputs_used))
         return [Side(1.0, [rules])]
     return _of_items(inputs, evidence)
 

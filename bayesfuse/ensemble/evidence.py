@@ -37,7 +37,7 @@ with ten per rater, imprecise confusion matrices inflate the correlation."""
 MAX_RATERS_FOR_GROUPS = 100
 MIN_NEIGHBOURS = 100  # responses to neighbouring items of a span that show whether errors go on
 FEW_RATERS = 0.5
-"""Weight of independent errors of up to three raters, who cannot show it."""
+"""Weight of independent errors of up to three raters or groups, which cannot show it."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,9 @@ class Evidence:
     probability ``grouped``, and ``ungrouped`` is the evidence if there are none (None if they are
     certain or given). ``unmeasured`` is the weight of models of independent errors where the
     correlation is unknown. ``along`` is the correlation of a rater's errors on neighbouring items,
-    where classes are tags of spans: the probability that they are dependent. ``start`` is the fit
-    of independent errors that the evidence comes from, at whose labels other models may start.
+    where classes are tags of spans, which serves as the probability that errors are dependent.
+    ``start`` is the fit of independent errors that the evidence comes from, at whose labels other
+    models may start.
     """
 
     correlation: float = math.nan
@@ -88,9 +89,8 @@ def examine(inputs: Inputs) -> Evidence:
         return Evidence()
     if inputs.graph is None and are_labelling_functions(responses):
         return Evidence()
-    # a property of the table, whatever the seed of the answer
-    # no model has groups and an order
-    groups = {} if inputs.has_order else inputs.user_groups
+    groups = {} if inputs.has_order else inputs.user_groups  # no model has groups and an order
+    # a seed of its own: evidence is a property of the table
     evidence = measure_dependence(responses, inputs.gold, 0, groups)
     if inputs.sequences is not None:
         if mark_spans(responses.classes.tolist()):
@@ -131,8 +131,10 @@ def measure_dependence(
             warnings.simplefilter("ignore", category)
         if groups is not None:
             members = Groups.read(groups, responses).members
-            of_sources = _correlation(_one_rater_per_group(responses, members), gold, rng)
-            return replace(of_sources, groups=members)
+            sources = _one_rater_per_group(responses, members)
+            if np.count_nonzero(sources.per_rater) <= IDENTIFIED:
+                return Evidence(groups=members, unmeasured=FEW_RATERS)
+            return replace(_correlation(sources, gold, rng), groups=members)
         ungrouped = _correlation(responses, gold, rng)
         if responses.n_raters > MAX_RATERS_FOR_GROUPS or math.isnan(ungrouped.correlation):
             return ungrouped

@@ -180,9 +180,10 @@ def run(selection: Selection, drafts: Fits, session: Session) -> Fits:
     """Sample the models of a selection while there is time; ``drafts`` replace or rival them."""
     done = {fit.name: fit for fit in drafts.complete}
     fits = {c.name: done.get(c.name) or Fit(c) for c in selection.candidates}
-    # the quickest first; the sort is stable: among others the most important
+    # the quickest first, then the most important, because the sort is stable
     first = selection.candidates[0]
-    has_quick_first = first.model == "DawidSkene"  # without it, no model of the side with weight
+    # a quick model of the most important side is fitted before all others
+    has_quick_first = first.model == "DawidSkene"
     order = sorted(
         (c for c in selection.candidates if c.name not in done),
         key=lambda c: (c.tabulates, c is not first or not has_quick_first, c.settings is None),

@@ -127,18 +127,22 @@ def fuse(
     if draws is not None:
         require_count("draws", draws)
     schedule = Schedule(require_positive("minutes", minutes), checks, draws or 0)
-    if isinstance(responses, LabelSets):
-        inputs_of_tables = {"sequences": sequences, "graph": graph, "groups": groups}
-        inputs_of_tables |= {"covariates": covariates, "positive": positive, "ordered": ordered}
-        inputs_of_tables["gold_error"] = gold_error or None
-        others = {name: value for name, value in inputs_of_tables.items() if value is not None}
-        with without_traces(), Interruption() as interruption, Progress(progressbar) as progress:
-            session = Session(schedule, seed_as_number(random_seed), progress, interruption)
-            return fuse_sets(responses, gold, others, draws, session)
     columns: dict[str, Any] = {"item": item, "rater": rater, "label": label, "missing": missing}
     columns |= {"positive": positive, "normalise": normalise}
     structure: dict[str, Any] = {"sequences": sequences, "graph": graph}
     structure |= {"groups": groups, "covariates": covariates}
+    if isinstance(responses, LabelSets):
+        inputs_of_tables = columns | structure | {"ordered": ordered, "gold_error": gold_error}
+        default: dict[str, Any] = {"item": "item", "rater": "rater", "label": "label"}
+        default |= {"missing": "error", "normalise": False, "gold_error": 0.0}
+        others = {
+            name: value
+            for name, value in inputs_of_tables.items()
+            if value is not None and not (name in default and value == default[name])
+        }
+        with without_traces(), Interruption() as interruption, Progress(progressbar) as progress:
+            session = Session(schedule, seed_as_number(random_seed), progress, interruption)
+            return fuse_sets(responses, gold, others, draws, session)
     inputs = read(responses, columns, structure, gold, gold_error, ordered)
     seed = seed_as_number(random_seed)
     with without_traces(), Interruption() as interruption, Progress(progressbar) as progress:
@@ -150,7 +154,7 @@ def fuse(
             evidence = schedule.timed(lambda: examine(inputs), FITS) or evidence
         selection = choose(inputs, evidence, schedule, seed, draws)
         fits = run(selection, drafts, session)
-        # the first press ends what may be left out, a second all
+        # the first Ctrl-C skips optional work, and the second ends the call
         interruption.wait(0 if interruption.requested else 1)
         weights = weigh(fits, selection)
         findings = check(fits, weights, session) if checks else {}

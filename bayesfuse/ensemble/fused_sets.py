@@ -14,7 +14,7 @@ from bayesfuse.data.describing import as_columns, bullet, in_one_line, paragraph
 from bayesfuse.data.label_sets import LabelSets, known_answers
 from bayesfuse.ensemble.candidates import Selection, Side
 from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
-from bayesfuse.ensemble.fits import Fits, Session, run
+from bayesfuse.ensemble.fits import NO_TIME, Fits, Session, run
 from bayesfuse.ensemble.fused import Fused, page_path
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.members import KNOWN, Candidate
@@ -121,21 +121,25 @@ def fuse_sets(
     """Return the answer of :func:`bayesfuse.fuse` for label sets; ``others`` must be empty."""
     if others:
         raise ModelError(
-            "Label sets are fused with known sets (gold=) and nothing else, because no model of "
-            "this package joins them with other structure. Got: label sets and "
+            "Label sets are fused with known sets (gold=) and nothing else: no model of this "
+            "package joins them with other structure, and they have been read from their table. "
+            "Got: label sets and "
             f"{', '.join(f'{name}=' for name in others)}."
         )
     if gold is not None:
-        known_answers(label_sets, gold)  # refused before the fit, which ends with other refusals
-    # the table of a candidate that no other code reads
+        known_answers(label_sets, gold)  # raises errors in known sets before the fit
+    # label sets in place of a table, which only the candidate reads
     inputs = Inputs(label_sets, gold=gold)  # type: ignore[arg-type]
     candidate = PROFILES.within(draws, label_sets.questions.n_responses)
     selection = Selection(inputs, [Side(1.0, [candidate])])
     fits = run(selection, Fits(inputs, []), session)
     if not fits.complete:
+        outcome = fits.tried[0].outcome
+        if outcome != NO_TIME:
+            raise ModelError(f"The model of label sets was not fitted. Got: {outcome.rstrip('.')}.")
         raise ModelError(
             "The model of label sets needs more time, at least some seconds: give more minutes=. "
-            f"Got: {session.schedule.seconds:g} s ({fits.tried[0].outcome})."
+            f"Got: {session.schedule.seconds:g} s."
         )
     (fit,) = fits.complete
     result = fit.result

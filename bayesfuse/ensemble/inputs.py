@@ -102,8 +102,7 @@ class Inputs:
     @property
     def is_known(self) -> NDArray[np.bool_]:
         """Which items have known labels."""
-        gold_items = np.asarray([*(self.gold or ()), *(self.known or ())], dtype=object)
-        return np.isin(self.responses.items, gold_items)
+        return gold_labels(self.responses, self.gold or self.known) >= 0
 
     @property
     def n_known(self) -> int:
@@ -132,7 +131,7 @@ def read(
             "categorical, or bf.Responses with classes= from the lowest to the highest. Got: "
             f"classes {responses.classes.tolist()}."
         )
-    # from_long sorts items by name, which is no order of the user's, unless covariates follow it
+    # from_long sorts items by name; only covariates given in order depend on that order
     is_sorted = not isinstance(table, Responses) and "from_long(" in calls
     in_sequence = is_sorted and structure["covariates"] is None
     responses, code_of_items = _with_items_of_structure(responses, structure, in_sequence)
@@ -142,7 +141,7 @@ def read(
         gold_labels(responses, gold)  # before repeated names of a Series are lost
         gold = dict(gold.items())
     groups = structure["groups"]
-    has_groups = groups is not None and not isinstance(groups, str)  # may name the copies
+    has_groups = groups is not None and not isinstance(groups, str)  # which may contain copies
     copies = not has_groups and not are_labelling_functions(responses)
     repeated: list[str] = []
     if not responses.is_of_votes:  # voters may be as many as votes
@@ -241,6 +240,11 @@ def mend_tags(inputs: Inputs) -> Inputs:
 def hold_out_gold(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
     """Return inputs with known labels in ``known``, where they are used on top of the models."""
     if inputs.gold is None:
+        if gold_error:
+            raise ModelError(
+                "gold_error= is the probability that a known label is wrong, so it needs known "
+                f"labels (gold=). Got: gold_error={gold_error:g} alone."
+            )
         return inputs
     if inputs.graph is not None or not inputs.responses.is_unweighted:
         if gold_error:

@@ -29,7 +29,7 @@ MIN_DRAWS = 25
 
 MORE_GOLD = (10, 50, 100)  # additional known labels after which errors are expected
 MIN_KNOWN = 5  # known items of which a loss is estimated; twice as many show a selection
-LISTED = 3  # raters named whose weight rises and falls most
+LISTED = 3  # raters named at either end, of those with the highest and lowest weights
 SELECTION_THRESHOLD = 3.0  # standard errors of the difference between known and other items
 
 

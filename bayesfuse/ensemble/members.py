@@ -31,8 +31,8 @@ class Candidate:
     ``inputs_used`` are the arguments of ``bf.fuse`` that it takes, and ``options`` its others.
     ``votes`` is the weight of vote shares beside the model, ``sweeps`` are the most draws and
     tuning steps of a chain, ``least_draws`` those of all chains if the table is large, and
-    ``start`` is their initialisation. With ``settings``, those of a
-    variational fit, it is not sampled. A ``draft`` stands for models that take too long.
+    ``start`` is their initialisation. A model with ``settings`` has a variational fit, and is not
+    sampled. A ``draft`` stands for models that take too long.
     """
 
     name: str

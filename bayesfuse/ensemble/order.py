@@ -121,7 +121,8 @@ def _given_neighbours(likelihood: Array, shares: Array, graph: Graph, coupling: 
     reverse = np.empty_like(edge)  # of a message, the one in the other direction
     order = np.lexsort((item, edge)).reshape(-1, 2)
     reverse[order] = order[:, ::-1]
-    bond = np.expm1(coupling * graph.weights[edge] / graph.weights.mean())[:, None]
+    mean_weight = graph.weights.mean() if graph.n_edges else 1.0
+    bond = np.expm1(coupling * graph.weights[edge] / mean_weight)[:, None]
     own = np.log(np.maximum(shares * likelihood, TINY))
     message = np.zeros((len(edge), len(shares)))
     sums = np.zeros_like(likelihood)

@@ -20,8 +20,8 @@ CHAINS = 4
 MIN_DRAWS = 50  # smallest useful number of draws and of tuning steps
 FIRST_CHUNK = 10  # draws, and as many tuning steps, from which the time of a step is estimated
 AIM, LONG, USUAL = 4.0, 10.0, 250
-"""Seconds of the draws of a fit: no more draws than in the first, and in the second unless these
-are fewer than usual."""
+"""A fit has as many draws as take ``AIM`` seconds or, if these are fewer than usual, as many as
+take ``LONG`` seconds, up to the usual number."""
 
 COMPILING = 15.0  # seconds that a first fit may take longer
 ERROR = 3.0  # factor by which the expected time of a step may be too large

@@ -150,7 +150,9 @@ def model_weights(
         share = ndtr(difference.sum(axis=1) / np.maximum(error, 1e-12))
     labels = [label_probabilities(member).transpose("item", "class") for member in results.values()]
     lost = np.array([lost_spans(member.values, responses) is not None for member in labels])
-    share[lost & ~lost.all()] = 0.0
+    if not lost.all():
+        share[lost] = 0.0
+        share = share if share.any() else np.where(lost, 0.0, 1.0)
     columns = {"weight": share / share.sum(), "behind": behind, "lost": lost, **columns}
     return xr.Dataset(
         {name: ("model", values) for name, values in columns.items()}, {"model": list(results)}

@@ -16,7 +16,7 @@ from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
 MIN_RATIO = 2.5  # width of a wide interval, relative to that of independent errors
-MIN_ERRORS = 5.0  # expected wrong labels, none of which is odd for an interval to allow
+MIN_ERRORS = 5.0  # expected wrong labels, from which an interval that begins at zero is odd
 MIN_WEIGHT = 0.05  # of a model that is named
 MIN_RHAT = 1.5  # of a label in chains with different answers
 MIN_SHARE = 0.5  # of the width that the models explain

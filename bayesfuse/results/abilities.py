@@ -39,8 +39,8 @@ from bayesfuse.results.joint_labels import GROUP, stored
 from bayesfuse.results.probabilities import label_probabilities
 
 MOST, FEWEST = 4e8, 50  # draws × responses that are counted, and the smallest number of draws
-WORK_PER_RATER = 30.0  # of a draw of the abilities of one rater on one class, in responses counted
-HASTE = 8.0  # by which fewer are counted where the time is over
+WORK_PER_RATER = 30.0  # cost of drawing the ability of a rater on a class, in responses counted
+HASTE = 8.0  # factor by which fewer responses are counted where time has run out
 MAX_NUMBERS = 1e7  # in all draws of confusion matrices
 ERRORS = np.linspace(-4.0, 4.0, 41)  # of the log-odds of dispersed votes, in standard deviations
 MAX_LOGIT = 30.0
@@ -57,7 +57,7 @@ class Rows(NamedTuple):
     rater: NDArray[np.int64]
     label: NDArray[np.int64]
     weight: Array
-    missed: Array  # what predictions of known items were short of
+    missed: Array  # known minus predicted probability of the label, zero for unknown items
 
     def at(self, chosen: NDArray[np.bool_]) -> Rows:
         """Return some of the responses."""

@@ -25,7 +25,7 @@ from bayesfuse.results.probabilities import label_posterior
 
 METHODS = ("stacking", "bb-pseudo-bma", "pseudo-bma")  # weighting methods of arviz.compare
 
-FEWEST = 25  # draws below which ArviZ has no five in the tail of importance weights
+FEWEST = 25  # draws, a fifth of whose importance weights ArviZ smooths if these are five or more
 
 
 def common_units(

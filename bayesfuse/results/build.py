@@ -171,8 +171,10 @@ def _constants(observation: ResponseModel) -> dict[str, Any]:
 
 
 def item_columns(responses: Responses, gold: NDArray[np.int64]) -> dict[str, Any]:
-    """Return multiplicities and known labels (items,) as variables, if there are any."""
+    """Return multiplicities, known labels and statements (items,) as variables, if any."""
     columns: dict[str, Any] = {}
+    if responses.stated is not None:
+        columns[schema.STATEMENTS] = (("item",), responses.stated.per_item)
     if not responses.is_unweighted:
         columns[schema.MULTIPLICITY] = (("item",), responses.multiplicity)
     if np.any(gold >= 0):

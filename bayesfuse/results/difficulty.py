@@ -58,7 +58,8 @@ def difficulty(
     Raises
     ------
     ModelError
-        A model without item types; a result of another model.
+        A model without item types; a result of another model; ``ci_prob`` of an answer of
+        ``bf.fuse``, whose interval is stored.
 
     Examples
     --------
@@ -71,6 +72,12 @@ def difficulty(
     """
     require_count("draws", draws)
     if model is None and "difficulty" in require_result(result).children:
+        if ci_prob is not None:
+            raise ModelError(
+                "The difficulty in an answer of bf.fuse has the interval of az.rcParams when it "
+                "was made; other intervals are those of the result of a model of item types, such "
+                f'as fused["models/consensus"]. Got: ci_prob={ci_prob} of an answer.'
+            )
         return result["difficulty"].to_dataset()
     observation = observation_of(result, model)
     ends = tails(ci_prob)
@@ -105,7 +112,7 @@ def with_labels(summaries: xr.Dataset, probability: Array, responses: Responses)
     best = probability.argmax(axis=1)
     others = probability.copy()
     others[np.arange(n_items), best] = -1.0
-    # classes that are as probable, as zero next to a known class, by what raters say
+    # ties, such as zeros beside a known class, are broken by the consensus of the raters
     second = np.lexsort((summaries["consensus"].values, others), axis=1)[:, -1]
     mistakes = np.zeros((n_classes, n_classes))
     np.add.at(mistakes, best, probability * responses.multiplicity[:, None])

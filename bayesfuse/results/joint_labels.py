@@ -233,6 +233,12 @@ def stored(result: xr.DataTree) -> NDArray[Any]:
     return np.asarray(drawn.reshape(-1, drawn.shape[-1]))
 
 
+def if_stored(result: xr.DataTree) -> NDArray[Any] | None:
+    """Return the joint draws of the labels (samples, items), also on a graph; None without any."""
+    has_draws = GROUP in require_result(result).children and not _dropped(result)
+    return stored(result) if has_draws else None
+
+
 def _dropped(result: xr.DataTree) -> bool:
     """Return whether a result no longer has the draws that its labels are of."""
     return "label_posterior" in result.children and not of_all_draws(result)

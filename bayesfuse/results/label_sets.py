@@ -91,8 +91,7 @@ def table_of_raters(
 
     Abilities over all labels are means over the labels, weighted by the number of answers of the
     rater; a sensitivity also by how many items have the label, a specificity by how many do not.
-    Accuracy is the probability that the answer to a question
-    on one of these items is right.
+    Accuracy is the probability that the answer to a question on one of these items is right.
     """
     require_choice("columns", columns, "main", "all")
     if by is not None and not (isinstance(by, str) and by == "label"):

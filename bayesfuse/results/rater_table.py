@@ -56,7 +56,7 @@ def rater_table(
     columns: Literal["main", "all"] = "main",
     ci_prob: float | None = None,
 ) -> pd.DataFrame:
-    r"""Return how good every rater is, whoever is surely good first: abilities with intervals.
+    r"""Return the abilities of all raters with intervals, the largest lower end first.
 
     An ability is the probability that the next response to an item like these is right. It is drawn
     for every joint draw of the true labels, in which known labels are fixed, given the counts of
@@ -85,10 +85,10 @@ def rater_table(
     Returns
     -------
     DataFrame
-        ``group`` (with ``by``), ``rater`` and number of ``responses`` (answers of several classes
-        apart), by falling ``low``. The
-        interval of ``accuracy`` is ``low`` and ``high``. With ``columns="all"``, the other
-        abilities have one, too, ``…_low`` and ``…_high``, and there are those in brackets:
+        ``group`` (with ``by``), ``rater`` and number of ``responses`` (without answers of several
+        classes), in decreasing order of ``low``. The interval of ``accuracy`` is ``low`` and
+        ``high``. With ``columns="all"``, the other abilities have one, too, ``…_low`` and
+        ``…_high``, and there are those in brackets:
 
         * ``accuracy``, over the classes as the rater meets them; ``balanced_accuracy``, their mean
           over the classes; for two classes ``sensitivity``, ``specificity`` [and ``bias``, the

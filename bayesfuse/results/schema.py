@@ -18,6 +18,7 @@ PRIOR = "prior"  # probabilities before the item's responses, where items differ
 # Variables of constant_data
 ITEM_INDEX, RATER_INDEX, LABEL_INDEX = "item_index", "rater_index", "label_index"  # (responses,)
 MULTIPLICITY, GOLD = "multiplicity", "gold"  # (item,)
+STATEMENTS = "statements"  # (item,), numbers of stated probabilities and partial answers
 SEQUENCE_PLACE = "sequence_place"  # (item,), place in the sequences, one after the other
 SEQUENCE_NAME = "sequence_name"  # (sequence,)
 ITEM_POPULATION, ITEM_INPUTS = "item_population", "item_inputs"  # (item,), (item, input)

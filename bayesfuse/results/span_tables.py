@@ -127,7 +127,7 @@ def span_scores(
     Raises
     ------
     ModelError
-        As :func:`bayesfuse.spans`; spans of unknown sequences or beyond their ends.
+        As :func:`bayesfuse.spans`; spans of unknown sequences, beyond their ends or without items.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def rater_spans(
     responses = observed_labels(result)
     sequences: Any = sequences_of(result, responses)
     labels: Any = None if truth is None else read_gold(truth, responses)
-    if labels is None or not any_fully_known(sequences, labels):
+    if labels is None or not any_fully_known(sequences, labels.keys()):
         labels = result
     tagged = read_tagged(labels, sequences, "bio", "O")
     sequences, n_draws = tagged.sequences, len(tagged.codes)
@@ -223,10 +223,11 @@ def _as_runs(table: pd.DataFrame, tagged: Tagged) -> NDArray[np.int64]:
     sequence = places(as_array(table["sequence"].to_numpy()), sequences.names)
     kind = np.array([kinds.index(name) if name in kinds else len(kinds) for name in table["kind"]])
     start, stop = (table[name].to_numpy(dtype=np.int64) for name in ("start", "stop"))
-    if sequence.min() < 0 or (start < 0).any() or (stop > sequences.lengths[sequence]).any():
+    is_within = (sequence >= 0) & (start >= 0) & (stop <= sequences.lengths[sequence])
+    if not (is_within & (start < stop)).all():
         raise ModelError(
-            "Spans must be of the sequences, and within them. Got: some of other sequences, or "
-            "beyond their ends."
+            "Spans must be of the sequences, within them, and of one item at least. Got: some of "
+            "other sequences, beyond their ends, or without items."
         )
     begin = sequences.start[sequence]
     return np.stack([start + begin, stop + begin, kind], axis=1)

@@ -17,7 +17,7 @@ from bayesfuse.data.names import listed
 from bayesfuse.errors import require_names, require_probability
 from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.kernels import Array
-from bayesfuse.results import contents
+from bayesfuse.results import contents, schema
 from bayesfuse.results.contents import (
     all_draws,
     class_names,
@@ -134,11 +134,13 @@ def most_uncertain(result: xr.DataTree | xr.DataArray) -> xr.DataArray:
 
 
 def are_answered(result: xr.DataTree, n_items: int) -> NDArray[np.bool_]:
-    """Return which items have responses (items,), all if a result does not store that."""
+    """Return which items have responses or statements, all if a result does not store that."""
     data = constants(result)
     if "item_index" not in data:
         return np.ones(n_items, dtype=bool)
     number: NDArray[np.int64] = np.bincount(data["item_index"].values, minlength=n_items)
+    if schema.STATEMENTS in data:
+        number = number + data[schema.STATEMENTS].values
     return number > 0
 
 

@@ -114,6 +114,14 @@ def test_groups_and_odd_tables():
     assert measures["value"][0] == 0 and pairs.empty
 
 
+def test_samples_without_two_responses_to_an_item_have_no_interval():
+    table = np.full((60, 2), -1)
+    table[:, 0], table[0, 1] = np.arange(60) % 2, 0
+    for seed in range(5):  # a sample leaves out the only such item with a probability of .36
+        measures = bf.agreement(table, draws=1, random_seed=seed).measures
+        assert measures["value"][0] == 1.0 and measures["low"].isna().all()
+
+
 def test_bad_input():
     refused_table(r"by= is a mapping .* from items to groups", bf.agreement, observers(), by=["a"])
     refused_table(r"two raters. Got: none among 2", bf.agreement, np.array([[0], [1]]))

@@ -155,3 +155,15 @@ def test_order_and_names_of_classes_do_not_matter():
     kept, _ = bf.checks.collapse_repeats(frame)
     shuffled, _ = bf.checks.collapse_repeats(frame.sample(frac=1.0, random_state=1))
     assert sorted(key(kept)) == sorted(key(shuffled))
+
+
+def test_spellings_of_known_labels_are_still_matched():
+    frame, _ = judged(1, (0.6, 0.8, 0.8), (2, 1, 1))
+    frame["label"] = frame["label"].map({0: "no", 1: "yes"})
+    copy = frame[frame["rater"] == "b"].assign(rater="d")
+    for repeated in (frame, pd.concat([frame[frame["call"] == 0], copy])):
+        table = bf.Responses.from_long(repeated, normalise=True)
+        kept, repeats = bf.checks.collapse_repeats(table)
+        assert len(repeats) == 1 and kept.n_responses < table.n_responses
+        labels = bf.label_probabilities(bf.vote_shares(kept, gold={7: "YES"}))
+        assert labels.sel(item=7).values.tolist() == [0.0, 1.0]

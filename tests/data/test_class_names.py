@@ -262,3 +262,14 @@ def test_sets_of_labels_in_two_orders_are_named(separator):
     assert "sets in two orders" in repr(table)
     plain = bf.Responses.from_long(frame | {"label": ["Paris, France", "Rome, Italy"] * 20})
     assert not any("sets" in note for note in bf.checks.identifiability(plain).problems)
+
+
+def test_joined_tables_match_spellings_of_known_labels():
+    """If one of the two was read so; the other states probabilities, of names as they are."""
+    hard = bf.Responses.from_long(
+        {"item": [1, 2], "rater": ["a", "a"], "label": ["yes", "no"]}, normalise=True
+    )
+    soft = bf.Responses.from_probabilities({"item": [1], "rater": ["b"], "no": [0.5], "yes": [0.5]})
+    for table in (hard.joined(soft), soft.joined(hard)):
+        labels = bf.label_probabilities(bf.vote_shares(table, gold={2: "No"}))
+        assert labels.sel({"item": 2, "class": "no"}) == 1.0

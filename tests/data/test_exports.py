@@ -266,6 +266,16 @@ def test_judgments_of_a_pair_in_both_orders_are_of_one_item(tmp_path, capsys):
     assert two.raters.tolist() == ["u", "u (swapped)", "v", "v (swapped)"] and two.n_responses == 8
 
 
+@pytest.mark.parametrize("none", [0, None])
+def test_pairs_without_an_outcome_are_not_judged(none):
+    outcomes = {f"winner_{name}": [1, none] for name in ("model_a", "model_b", "tie")}
+    outcomes |= {"winner_model_a": [0, none], "winner_tie": [0, none]}
+    table = pd.DataFrame({"id": [1, 2], "model_a": "x", "model_b": "y"} | outcomes)
+    read = bf.io.read_verdicts(table, judge="judge").responses
+    assert read.to_frame()[["item", "label"]].to_numpy().tolist() == [["1 / x / y", "B"]]
+    assert read.n_items == 2
+
+
 def test_pairs_in_one_order_stay_as_shown_beside_pairs_in_both():
     models = {"model_a": ["z", "a", "z"], "model_b": ["a", "z", "a"]}
     pairs = pd.DataFrame({"question_id": [1, 1, 2], "winner": "model_a", "judge": "u"} | models)

@@ -29,6 +29,14 @@ def likelihood(confusion):
     return weight
 
 
+def test_items_of_partial_answers_alone_are_among_those_to_label_next():
+    frame = {"item": [1, 1, 2, 2, 3], "rater": [*"xyxy", "x"]}
+    frame["label"] = ["A|B", "B|C", "A", "C", "not A"]
+    responses = bf.Responses.from_partial_answers(frame)
+    result = bf.find_map(bf.models.DawidSkene(responses))
+    assert set(bf.decisions.next_items(result, random_seed=1)["item"]) == {1, 2, 3}
+
+
 def test_answers_of_one_class_are_labels_and_others_statements(table):
     labels = table.classes[table.label].tolist()
     assert labels == [name for name in ALLOWED if len(name) == 1]

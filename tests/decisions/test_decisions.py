@@ -124,6 +124,17 @@ def test_draws_that_all_have_the_same_number_of_errors_do_not_make_it_certain():
     assert found["low"] < 5 < found["high"] and found.attrs["method"] == "independent items"
 
 
+def test_draws_of_chains_as_on_a_graph_are_joint_ones():
+    drawn = np.zeros((2, 50, 20), dtype=int)
+    drawn[:, ::4, :10] = 1  # ten labels are wrong together, in a quarter of the draws
+    probability = np.repeat([[0.75, 0.25], [1.0, 0.0]], 10, axis=0)
+    joint = xr.Dataset({"label": (("chain", "draw", "item"), drawn)})
+    result = labels_of(probability, label_draws=joint)
+    found = bf.decisions.expected_errors(result, ci_prob=0.9)
+    assert found.attrs["method"] == "joint draws of the labels"
+    assert (found["low"], found["expected"], found["high"]) == (0, 2.5, 10)
+
+
 def test_expected_errors_agree_with_drawn_ones(fit):
     model, result = fit
     found = bf.decisions.expected_errors(result, model, draws=800, random_seed=1, ci_prob=0.9)

@@ -74,6 +74,10 @@ def test_traits_are_read_by_item_and_rater():
         for table in (traits, every.sample(frac=1.0, random_state=1))
     )
     pd.testing.assert_frame_equal(one, other)
+    numbered = traits.rename(columns={"length": 0})  # as of a table without headings
+    by_number = bf.decisions.error_traits(result, numbered, draws=5, random_seed=1).average
+    assert by_number["trait"].tolist() == ["0", "shown first"]
+    pd.testing.assert_frame_equal(by_number.drop(columns="trait"), one.drop(columns="trait"))
     refused(
         "one row for every item", bf.decisions.error_traits, result, every.drop(columns="rater")
     )
@@ -107,3 +111,14 @@ def test_labels_needed_shrink_the_interval_as_computed():
     parts = bf.decisions.labels_needed(result, width=0.2, by=["a", "b"] * 150, random_seed=1)
     assert parts["group"].tolist() == ["all items", "a", "b"]
     assert (parts["labels"][1:] >= parts["labels"][0]).all()
+
+
+def test_labels_needed_of_classes_that_are_truth_values():
+    drawn = np.random.default_rng(1).integers(0, 2, (100, 20))
+    needed = []
+    for names in ([0, 1], [False, True]):
+        responses = bf.Responses.from_matrix(np.array(names)[np.arange(40).reshape(20, 2) % 2])
+        result = drawn_result(drawn, names, responses)
+        needed.append(bf.decisions.labels_needed(result, width=0.3, random_seed=1))
+    numbers = ["width", "labels", "new_labels"]
+    pd.testing.assert_frame_equal(needed[0][numbers], needed[1][numbers])

@@ -192,6 +192,7 @@ def test_bad_input(copies):
         ([(0, 9)], r"raters of the result \(\[0, 1, 2, 3\]\)\. Got: 9"),
         ([0, 1], r"pairs of names of raters"),
         ([], r"pairs of names of raters"),
+        ([(0, 1), (2, 2)], r"two raters, one for each order\. Got: 2 for both"),
     ):
         refused(words, bf.decisions.position_bias, result, pairs)
     with pytest.raises(ModelError, match=r"shown= must be .* Got: \(0, 2\)"):
@@ -271,6 +272,8 @@ def test_further_labels_correct_the_labelled_items():
     np.testing.assert_allclose(correct["wrong"], [total, total - 0.4, 0], atol=1e-12)
     assert correct["high"].tolist() == [2, 1, 0] and correct["low"].tolist() == [0, 0, 0]
     assert learn["high"].tolist() == [2, 2, 0]
+    once = errors_after(a_result(drawn), [5, 20, 50], random_seed=1)  # of five that are unknown
+    assert once["labels"].tolist() == [0, 5] * 2
     refused("sizes must be a whole number", errors_after, a_result(), [-1])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from refusals import refused
+from rules import rules
 
 import bayesfuse as bf
 from bayesfuse import models
@@ -368,3 +369,12 @@ def test_guessers_do_not_outvote_the_others():
     probability = bf.label_probabilities(fused).values
     right = np.mean(probability.argmax(axis=1) == truth)
     assert right > 0.7 and abs(probability.max(axis=1).mean() - right) < 0.1
+
+
+def test_the_model_of_rules_has_the_groups_of_the_user():
+    table, _ = rules(1, n_items=400)
+    inputs = Inputs(table, groups=[[0, 2]])
+    (candidate,) = candidates(inputs)
+    assert candidate.model == "LabellingFunctions" and "groups=groups" in candidate.code(inputs)
+    # which it does not infer
+    assert "groups" not in candidates(Inputs(table, groups="posterior"))[0].inputs_used

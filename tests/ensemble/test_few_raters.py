@@ -50,6 +50,14 @@ def test_dependent_and_independent_errors_are_averaged(n_raters):
     assert names == {"DawidSkene", "ItemTypes"}
 
 
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_two_or_three_groups_cannot_show_whether_their_errors_are_independent(n_groups):
+    table = simulated(2 * n_groups, 1)[0]
+    groups = {f"source {at}": [2 * at, 2 * at + 1] for at in range(n_groups)}
+    evidence = examine(Inputs(table, groups=groups))
+    assert np.isnan(evidence.correlation) and evidence.independence == 0.5
+
+
 def test_shares_depend_on_the_prior_of_two_raters_more_than_of_many():
     two, many = simulated(2, 3)[0], simulated(6, 3)[0]
     ranges = []

@@ -109,10 +109,14 @@ def test_known_sets_are_read_from_every_form():
         {1: "x;z", 2: ""},
         pd.DataFrame({"item": [1, 2], "label": ["z; x", ""]}),
         pd.DataFrame({"item": [1, 2], "x": [1, 0], "y": [0, 0], "z": [1, 0]}),
+        # a row for every label, as those of raters may be
+        pd.DataFrame({"item": [1, 2, 1], "label": ["z", "", "x"]}),
+        pd.DataFrame({"item": [1, 2, 1], "x": [1, 0, 0], "y": 0, "z": [np.nan, 0, 1]}),
+        pd.Series(["z", "", "x"], [1, 2, 1]),
     ]
     known = [bf.models.LabelProfiles(sets, profiles=2, gold=gold) for gold in forms]
     codes = [observed(model)[1].gold.tolist() for model in known]
-    assert codes == [[1, 0, 1, 0, 0, 0]] * 4
+    assert codes == [[1, 0, 1, 0, 0, 0]] * 7
 
 
 def test_costs_of_labels_move_the_least_certain_ones(fused):
@@ -148,6 +152,10 @@ def test_notebooks_show_escaped_text_and_groups(fused):
 def test_what_label_sets_do_not_take_is_refused(fused, dependent):
     with pytest.raises(bf.errors.ModelError, match="ordered="):
         bf.fuse(dependent[0], ordered=True, progressbar=False)
+    ignored = {"item": "task", "missing": "drop", "normalise": True, "gold_error": 0.1}
+    for name, value in ignored.items():
+        with pytest.raises(bf.errors.ModelError, match=f"Got: label sets and {name}="):
+            bf.fuse(dependent[0], progressbar=False, **{name: value})
     with pytest.raises(bf.errors.ModelError, match="more time"):
         bf.fuse(dependent[0], minutes=1e-6, progressbar=False)
     with pytest.raises(bf.errors.ModelError, match="not predicted"):

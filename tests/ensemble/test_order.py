@@ -98,6 +98,12 @@ def test_evidence_on_neighbours_ignores_the_order_of_items():
     assert measure_neighbours(responses, other).gain == pytest.approx(expected.gain, rel=1e-6)
 
 
+def test_a_graph_without_edges_gains_nothing():
+    made = bf.datasets.simulate_dawid_skene(30, 5, 2, random_seed=1)
+    found = measure_neighbours(made.responses, bf.Graph.from_edges([], items=range(30)))
+    assert found.gain == 0.0 and 0.0 < found.weight < 0.5
+
+
 def test_models_with_neighbours_have_the_weight_of_these():
     responses, graph, _ = on_graph("random", n_items=40)
     evidence = Evidence(unmeasured=0.0, neighbours=OrderEvidence(0.01, 0.001, 0.7))

@@ -40,3 +40,20 @@ def test_a_model_predicts_worse_than_one_of_more_weight_that_is_named(crowd, dra
         assert table["weight"][name] < table["weight"][better], name
     others = table["why"][~table.index.isin(found.index)]
     assert not [why for why in others if re.search("weight is|worse", why)]
+
+
+def test_models_that_lost_spans_leave_their_weight_to_others(crowd, drawn, monkeypatch):
+    """Also to others that predict so much worse that they would have none."""
+    monkeypatch.setattr("bayesfuse.ensemble.evidence.Evidence.independence", 0.3)
+    lost = []
+
+    def elpd(results):  # the first of every side predicts best, and has lost spans
+        lost[:] = [(0.0, 1.0), *[None] * (len(results) - 1)]
+        noise = np.random.default_rng(1).normal(0.0, 0.01, (len(results), 40))
+        return noise - 100.0 * (np.arange(len(results)) > 0)[:, None]
+
+    monkeypatch.setattr("bayesfuse.ensemble.weights._loo", elpd)
+    monkeypatch.setattr("bayesfuse.ensemble.weights.lost_spans", lambda *_: lost.pop(0))
+    weight = bf.fuse(crowd.responses, **QUIET)["comparison"]["weight"].to_series()
+    assert weight.sum() == pytest.approx(1.0) and weight["consensus"] == 0.0
+    assert (weight[["even guesses", "clean items", "competing classes"]] > 0.1).all()

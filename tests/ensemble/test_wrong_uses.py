@@ -35,6 +35,10 @@ POINT = bf.find_map(MODEL)
         (lambda: bf.fuse(WIDE * 0), r"classes= of bf\.Responses\.from_long"),
         (lambda: bf.fuse(WIDE.astype(object).replace({1: "y"})), "astype"),
         (lambda: bf.fuse(WIDE, gold={"0": 0}), r"such as \[0, 1, 2, …\]; leave out .* Got: '0'"),
+        (
+            lambda: bf.fuse(WIDE, gold_error=0.1),
+            r"needs known labels .* Got: gold_error=0\.1 alone",
+        ),
         (lambda: bf.fuse(WIDE, gold=np.zeros(4)), r"dict\(zip\(items, labels\)\).*ndarray"),
         (lambda: bf.rater_table(WIDE, truth=[0, 1]), r"truth=.*Got: list"),
         (lambda: bf.spans(LONG, bf.Sequences.from_lengths([4])), r"bf\.draw_labels\(result\)"),

@@ -67,8 +67,10 @@ def test_chosen_spans_have_the_largest_expected_f1_of_all_sets_without_overlap()
         assert 2 * p[chosen].sum() / (chosen.sum() + p.sum()) == pytest.approx(f1.max())
 
 
-def test_spans_beyond_a_sequence_are_refused():
-    refused("within them. Got: ", bf.checks.span_scores, DRAWS, SEQUENCES, FOUND.assign(stop=5))
+def test_spans_beyond_a_sequence_or_without_items_are_refused():
+    for stop in (5, 1, 0):
+        found = FOUND.assign(stop=stop)
+        refused("of one item at least. Got: ", bf.checks.span_scores, DRAWS, SEQUENCES, found)
 
 
 def test_spans_of_raters_by_hand():
@@ -143,6 +145,31 @@ def test_one_more_rater_marks_no_span():
     assert abs(whole.mean() - 2 / 3) < 5 * np.sqrt(2 / 9 / len(drawn))
     expected = np.eye(3)[[1, 2, 0]] * 2 / 3 + 1 / 9
     assert bf.label_probabilities(shares).values == pytest.approx(expected)
+
+
+def test_truth_of_spans_is_read_alike_from_a_mapping_and_a_series():
+    tags = [["B", "B"], ["I", "O"], ["O", "O"], ["O", "O"], ["B", "B"], ["O", "O"]]
+    responses = bf.Responses.from_matrix(tags, items=range(6), classes=list("OBI"))
+    sequences = bf.Sequences.from_lengths([4, 2])
+    shares = bf.vote_shares(responses)
+    add_votes_in_sequence(shares, responses, sequences, 1)
+    constants = {
+        "item_index": ("response", responses.item),
+        "rater_index": ("response", responses.rater),
+        "sequence_index": ("item", [0] * 4 + [1] * 2),
+        "sequence_place": ("item", range(6)),
+        "sequence_name": ("sequence", [0, 1]),
+    }
+    coords = {"item": range(6), "rater": range(2), "class": list("OBI")}
+    shares["constant_data"] = xr.Dataset(constants, coords)
+    shares["observed_data"] = xr.Dataset({"label": ("response", responses.label)})
+    truth = dict(enumerate("OOBIOO"))  # of which no rater has a span
+    by_mapping = bf.rater_table(shares, truth=truth, columns="all")
+    assert (by_mapping["span_precision"] == 0.0).all()
+    frame = pd.DataFrame({"item": truth.keys(), "label": truth.values()})
+    for other in (pd.Series(truth), frame):
+        by_other = bf.rater_table(shares, truth=other, columns="all")
+        pd.testing.assert_frame_equal(by_other, by_mapping)
 
 
 NAMED = bf.Sequences.from_lengths([4, 1, 2], items=list("bacdgfe"), names=["s", "t", "u"])

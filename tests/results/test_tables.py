@@ -125,6 +125,8 @@ def test_hard_items_and_the_classes_they_are_confused_with():
 def test_models_without_types_are_refused():
     model = DawidSkene(bf.datasets.anesthesia())
     result = bf.find_map(model)
+    answer = xr.DataTree.from_dict({"difficulty": xr.Dataset()})
+    refused(r"Got: ci_prob=0\.5 of an answer", bf.decisions.difficulty, answer, ci_prob=0.5)
     refused(
         r"models\.ItemTypes.* Got: a model of Confusion", bf.decisions.difficulty, result, model
     )
