@@ -23,10 +23,11 @@ def read_gold(arguments: argparse.Namespace, responses: bf.Responses) -> pd.Seri
     """Return known labels, in columns named as in the table, or item and label."""
     path, requested = arguments.gold, [arguments.item, arguments.label]
     files = read_columns(path)
-    files = files._replace(frame=gold_tables.with_item_names(files.frame, responses))
-    frame = files.frame
-    if arguments.rater in frame:  # a table of responses
+    if arguments.rater in files.frame:  # a table of responses
         requested = [ITEM, LABEL]
+    else:
+        files = files._replace(frame=gold_tables.with_item_names(files.frame, responses))
+    frame = files.frame
     ends = gold_tables.gold_columns(list(frame), *requested)
     if len(ends) < 2:
         hint = "known labels are in the columns item and label, or those of --item and --label"
