@@ -321,8 +321,8 @@ def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     """Return the same responses with the classes of a fit."""
     names = responses.classes
     if responses.normalised:
-        names = as_array(as_spelt(names.tolist(), classes))
-    place = places(names, classes)
+        names = as_spelt(names.tolist(), classes)
+    place = places(as_array(names), classes)
     if (place < 0).any():
         unknown = responses.classes[place < 0]
         raise ModelError(
