@@ -319,10 +319,10 @@ def confusion_at(observation: ResponseModel, rows: LogParameters) -> Array:
 
 def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     """Return the same responses with the classes of a fit."""
-    names = responses.classes
+    names = as_array(responses.classes)
     if responses.normalised:
-        names = as_spelt(names.tolist(), classes)
-    place = places(as_array(names), classes)
+        names = as_array(as_spelt(names.tolist(), classes))
+    place = places(names, classes)
     if (place < 0).any():
         unknown = responses.classes[place < 0]
         raise ModelError(
