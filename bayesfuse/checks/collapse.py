@@ -22,9 +22,9 @@ from bayesfuse.results.compatibility import evenly_spaced_rows, observation_of, 
 from bayesfuse.results.contents import (
     all_draws,
     evenly_spaced,
-    joint_labels,
     stored_label_draws,
 )
+from bayesfuse.results.joint_labels import if_stored
 from bayesfuse.results.probabilities import label_probabilities
 
 DRAWS = 50  # replications of the responses given labels: enough for a standard deviation
@@ -72,7 +72,7 @@ def collapse(
     require_seed(random_seed)
     observation = observation_of(result, model)
     probability = label_probabilities(result, model).transpose("item", "class")
-    return lost_classes(probability.values, observation, joint_labels(result))
+    return lost_classes(probability.values, observation, if_stored(result))
 
 
 def phase_transition(

@@ -22,7 +22,11 @@ from bayesfuse.data.missing_text import left_out
 NUMBER = re.compile(r"-?((0|[1-9][0-9]{0,14})(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 """A number as it is written, unlike the codes 007 and +1."""
 
-BOOLEANS = {"true": True, "false": False}
+BOOLEANS = {
+    spelt: text == "true"
+    for text in ("true", "false")
+    for spelt in (text, text.title(), text.upper())
+}  # as pandas reads them
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
@@ -47,7 +51,7 @@ def with_types(
     texts = pd.Series([*dict.fromkeys(cells)], dtype=object)
     marks = {*chain.from_iterable(left_out(texts, naming["classes"]))}
     names = [*(text for text in texts if text not in marks), *declared]
-    values = as_integers(names) if marks else _label_values(names)
+    values = _label_values(names)
     typed |= {column.name: column.replaced(values) for column in labelled}
     if declared:
         naming = naming | {"classes": [values.get(name, name) for name in naming["classes"]]}
@@ -112,8 +116,8 @@ def _with_columns(frame: pd.DataFrame, columns: Mapping[Any, pd.Series]) -> pd.D
 
 def _label_values(texts: Sequence[str]) -> dict[str, Any]:
     """Map labels to numbers or booleans if all are such, else to themselves."""
-    if all(text.casefold() in BOOLEANS for text in texts):
-        return {text: BOOLEANS[text.casefold()] for text in texts}
+    if all(text in BOOLEANS for text in texts):
+        return {text: BOOLEANS[text] for text in texts}
     integers = as_integers(texts)
     if all(NUMBER.fullmatch(text) for text in texts) and any("." in text for text in texts):
         return {text: float(text) for text in texts}
@@ -129,7 +133,7 @@ def is_altered(column: pd.Series) -> bool:
     if not _is_text(column):
         return False
     texts = column.dropna().unique().tolist()
-    return all(map(is_number, texts)) or all(text.casefold() in BOOLEANS for text in texts)
+    return all(map(is_number, texts)) or all(text in BOOLEANS for text in texts)
 
 
 def as_integers(names: Iterable[str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bayesfuse.data.arrays import (
     columns,
     present,
 )
-from bayesfuse.data.cell_types import is_altered, with_types
+from bayesfuse.data.cell_types import BOOLEANS, is_altered, with_types
 from bayesfuse.data.class_names import renamed_classes
 from bayesfuse.data.column_roles import (
     ITEM,
@@ -250,11 +250,16 @@ def _read_long(
         if marks or skips:
             has_label = f"~frame[{label!r}].isin({[*marks, *skips]})"
             filters = f"{filters.removesuffix(']')} & {has_label}]" if filters else f"[{has_label}]"
-        types = {frame[label].dtype.kind, rows[label].dtype.kind}
-        is_changed = types == {"f"} or types == {"i", "O"} or frame[label].dtype == "Int64"
-        if is_changed and (rows[label] == np.floor(rows[label])).all():
-            rows[label] = rows[label].astype(np.int64)  # another type only because of missing ones
-            filters += f".astype({{{label!r}: int}})"
+        before, kind = frame[label].dtype, rows[label].dtype.kind
+        # labels may have another type only because of missing ones
+        if kind in "if" and (before.kind in "fO" or before == "Int64"):
+            is_whole = (rows[label] == np.floor(rows[label])).all()
+            if is_whole:
+                rows[label] = rows[label].astype(np.int64)
+            if is_whole or before.kind == "O":
+                filters += f".astype({{{label!r}: {'int' if is_whole else 'float'}}})"
+        elif kind == "b" and before.kind == "O":
+            filters += f".replace({{{label!r}: {BOOLEANS}}})"
         if rows[item].nunique() < frame[item].nunique():
             (named,) = columns(frame[[item]].dropna(), [item], "responses")
             items = listed(encode(named, None, "item", item)[1])
@@ -283,7 +288,10 @@ def _read_wide(
     if marks := [mark for mark in marks if mark != EMPTY] + skips:
         frame = frame.apply(_without, args=(marks,))
         code.append(f"frame = frame.mask(frame.isin({marks}))")
-        if any(isinstance(cell, int) for cell in cells):  # of a file
+        kinds = {type(cell) for cell in cells[cells.notna()]} - {str}  # of a file
+        if bool in kinds:
+            code.append(f"frame = frame.replace({BOOLEANS})")
+        elif kinds:
             code.append("frame = frame.apply(pd.to_numeric)")
     table = Responses.from_matrix(frame, **naming)
     code.append(f"responses = bf.Responses.from_matrix(frame{naming_code(naming)})")

@@ -40,7 +40,7 @@ from bayesfuse.results.probabilities import label_probabilities
 
 MOST, FEWEST = 4e8, 50  # draws × responses that are counted, and the smallest number of draws
 WORK_PER_RATER = 30.0  # cost of drawing the ability of a rater on a class, in responses counted
-HASTE = 8.0  # factor by which fewer responses are counted where time has run out
+FEWER = 8.0  # factor by which fewer responses are counted where time has run out
 MAX_NUMBERS = 1e7  # in all draws of confusion matrices
 ERRORS = np.linspace(-4.0, 4.0, 41)  # of the log-odds of dispersed votes, in standard deviations
 MAX_LOGIT = 30.0
@@ -131,7 +131,7 @@ def is_of_rules(result: xr.DataTree) -> bool:
 
 def stored_abilities(result: xr.DataTree, in_haste: bool = False) -> xr.Dataset:
     """Return abilities as the posterior of an answer, from which all tables and plots read them."""
-    drawn = abilities(result, MOST / HASTE if in_haste else MOST).astype(np.float32)
+    drawn = abilities(result, MOST / FEWER if in_haste else MOST).astype(np.float32)
     drawn.attrs = {schema.ABILITIES: 1, "dispersion": dispersion_of(result)}
     return drawn
 

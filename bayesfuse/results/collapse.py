@@ -16,7 +16,7 @@ from bayesfuse.numerics.kernels import Array
 from bayesfuse.observation import ChunkedResponseModel, ResponseModel
 from bayesfuse.raters.consensus import Consensus
 from bayesfuse.raters.votes import Votes
-from bayesfuse.results.contents import joint_labels
+from bayesfuse.results.joint_labels import if_stored
 
 MIN_SHARE, MIN_ITEMS = 0.05, 20
 """Smallest share and number of items with a majority for a class that can count as lost."""
@@ -153,6 +153,6 @@ def warn_of_collapse(result: xr.DataTree, observation: ResponseModel) -> None:
     if isinstance(observation, ChunkedResponseModel):
         return  # the votes of all items are in no one table
     probability = result["label_posterior"].dataset["probability"].transpose("item", "class")
-    lost = lost_classes(probability.values, observation, joint_labels(result))
+    lost = lost_classes(probability.values, observation, if_stored(result))
     if lost.attrs["collapsed"]:
         warn(lost.attrs["verdict"], CollapseWarning)

@@ -176,14 +176,6 @@ def stored_label_draws(result: xr.DataTree) -> NDArray[Any] | None:
     return labels.transpose("chain", "draw", "item").values
 
 
-def joint_labels(result: xr.DataTree) -> NDArray[Any] | None:
-    """Return joint draws of all labels, (samples, items), None if the result has none."""
-    groups = require_result(result).children
-    if "label_draws" not in groups or "sample" not in groups["label_draws"].dims:
-        return None
-    return groups["label_draws"]["label"].transpose("sample", "item").values
-
-
 def draw_numbers(draws: xr.Dataset, name: str) -> NDArray[np.int64]:
     """Return a number that identifies each draw by the values of a variable, (chain, draw)."""
     return fingerprint.of_draws(draws[name].transpose("chain", "draw", ...).values)

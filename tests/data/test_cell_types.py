@@ -28,6 +28,15 @@ FILES = {
     "empty-item.csv": (f"{LONG}1,a,x\n,b,\n2,b,y\n", [1, 2], ["a", "b"], ["x", "y"]),
     "marks.csv": (f"{LONG}1,a,10\n1,b,?\n2,a,2\n3,b,skip\n", [1, 2, 3], ["a"], [2, 10]),
     "marks-wide.csv": ("item,a,b\n1,10,?\n2,2,10\n3,skip,\n", [1, 2, 3], ["a", "b"], [2, 10]),
+    "marks-of-grades.csv": (f"{LONG}1,a,3.5\n1,b,?\n2,a,10\n", [1, 2], ["a"], [3.5, 10.0]),
+    "marks-of-grades-wide.csv": ("item,a,b\n1,3.5,?\n2,10,\n", [1, 2], ["a", "b"], [3.5, 10.0]),
+    "marks-of-booleans.csv": (f"{LONG}1,a,TRUE\n1,b,?\n2,a,FALSE\n", [1, 2], ["a"], [False, True]),
+    "marks-of-booleans-wide.csv": (
+        "item,a,b\n1,true,?\n2,False,\n",
+        [1, 2],
+        ["a", "b"],
+        [False, True],
+    ),
     "codes.csv": (
         f"{LONG}007,07,x\n7,7,y\n10,7,x\n",
         ["007", "10", "7"],
