@@ -171,26 +171,30 @@ def read_verdicts(
     is_swapped = np.tile(is_swapped, len(columns))
     text = long["verdict"].map(_as_text).str.strip()
     verdicts = _parse(text, missing)
-    is_given = (long["verdict"].notna() & text.isin(list(verdicts))).to_numpy()
-    if not is_given.any():
+    is_verdict = (long["verdict"].notna() & text.isin(list(verdicts))).to_numpy()
+    if not is_verdict.any():
         raise ResponsesError(f"At least one verdict must be given. Got: none in {len(long)} rows.")
-    labels, classes = _labels(long["verdict"][is_given], text[is_given], verdicts)
+    labels, classes = _labels(long["verdict"][is_verdict], text[is_verdict], verdicts)
     judge_of = long["judge"].astype(str).to_numpy(dtype=object)
     judge_of = np.where(is_swapped, judge_of + SWAPPED, judge_of)
-    if is_swapped[is_given].any():
+    if is_swapped[is_verdict].any():
         if "A" not in (classes or []):
             raise ResponsesError(
                 "swapped= turns preferences (A, B, tie) back, and other verdicts have no order. "
                 f"Got: verdicts {shown(pd.unique(labels))}."
             )
         turned = [OTHER_SIDE.get(label, label) for label in labels]
-        labels = np.where(is_swapped[is_given], turned, labels)
+        labels = np.where(is_swapped[is_verdict], turned, labels)
     if classes is None:
         _warn_of_systems(frame.drop(columns=["", *item_columns, *used]), frame[[*columns]])
     if "A" in (classes or []) and not swapped:
         _warn_of_order(frame.drop(columns=["", *item_columns, *used]))
     responses = Responses.from_long(
-        {"item": long["item"][is_given].to_numpy(), "rater": judge_of[is_given], "label": labels},
+        {
+            "item": long["item"][is_verdict].to_numpy(),
+            "rater": judge_of[is_verdict],
+            "label": labels,
+        },
         items=list(dict.fromkeys(frame[""])),
         raters=sorted(set(judge_of)),
         classes=classes,
@@ -199,7 +203,7 @@ def read_verdicts(
         normalise=normalise,
     )
     require_few_classes(responses)
-    names = set(judge_of[is_given])
+    names = set(judge_of[is_verdict])
     orders = [(name, name + SWAPPED) for name in sorted(names) if name + SWAPPED in names]
     return Verdicts(responses, _constant(frame.drop(columns=used)), orders)
 

@@ -125,9 +125,11 @@ def error_traits(
     table = pd.DataFrame({"trait": names, **columns, "spread": spread})
     raters = np.repeat(constants(result)["rater"].values, len(names))
     number = np.repeat(np.bincount(rater, minlength=n_raters), len(names))
-    own = {name: values.ravel() for name, values in _summary(np.stack(by_rater), level).items()}
+    of_raters = {
+        name: values.ravel() for name, values in _summary(np.stack(by_rater), level).items()
+    }
     first = {"rater": raters, "trait": names * n_raters, "responses": number}
-    return Effects(table, pd.DataFrame({**first, **own}))
+    return Effects(table, pd.DataFrame({**first, **of_raters}))
 
 
 def _read(

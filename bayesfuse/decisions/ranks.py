@@ -230,8 +230,8 @@ def rank_raters(
             variables[key] = ("rater", "other"), pairs
         coords["other"] = names[best_first]
     if groups is not None:
-        group_names, apart = _against_others(values, names, groups)
-        for key, column in _differences(apart, level).items():
+        group_names, contrasts = _against_others(values, names, groups)
+        for key, column in _differences(contrasts, level).items():
             variables[f"group_{key}"] = "group", column
         coords["group"] = group_names
     return xr.Dataset(variables, coords, {"by": name}).isel(rater=best_first)
@@ -254,12 +254,12 @@ def _ability(drawn: xr.Dataset, name: str) -> xr.DataArray:
     return by_rater[name]
 
 
-def _differences(apart: NDArray[Any], level: tuple[float, float]) -> dict[str, NDArray[Any]]:
+def _differences(contrasts: NDArray[Any], level: tuple[float, float]) -> dict[str, NDArray[Any]]:
     """Return the mean of differences (draws, columns), their interval, and how often they win."""
-    low, high = np.quantile(apart, level, axis=0)
-    better = (apart > 0.0).mean(axis=0) + 0.5 * (apart == 0.0).mean(axis=0)
+    low, high = np.quantile(contrasts, level, axis=0)
+    better = (contrasts > 0.0).mean(axis=0) + 0.5 * (contrasts == 0.0).mean(axis=0)
     ends = {"difference_low": low, "difference_high": high}
-    return {"difference": apart.mean(axis=0), **ends, "better": better}
+    return {"difference": contrasts.mean(axis=0), **ends, "better": better}
 
 
 def _against_others(

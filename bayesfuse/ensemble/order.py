@@ -123,11 +123,11 @@ def _given_neighbours(likelihood: Array, shares: Array, graph: Graph, coupling: 
     reverse[order] = order[:, ::-1]
     mean_weight = graph.weights.mean() if graph.n_edges else 1.0
     bond = np.expm1(coupling * graph.weights[edge] / mean_weight)[:, None]
-    own = np.log(np.maximum(shares * likelihood, TINY))
+    evidence = np.log(np.maximum(shares * likelihood, TINY))
     message = np.zeros((len(edge), len(shares)))
     sums = np.zeros_like(likelihood)
     for _ in range(PASSES):
-        cavity = softmax(own[source] + sums[source] - message[reverse], axis=1)
+        cavity = softmax(evidence[source] + sums[source] - message[reverse], axis=1)
         # a class of many items has many neighbours of its own class by chance
         message = np.log1p(bond * cavity) - np.log1p(bond * shares)
         sums = np.stack([np.bincount(item, m, graph.n_items) for m in message.T], axis=1)

@@ -107,8 +107,8 @@ def _render(template: str, **values: Any) -> str:
 
 def _without_calls(sentence: str) -> Markup:
     """Return a sentence without brackets that hold calls or options."""
-    kept = BRACKETED.sub(lambda match: "" if CALL.search(match[0]) else match[0], sentence)
-    return _mark_calls(kept)
+    text = BRACKETED.sub(lambda match: "" if CALL.search(match[0]) else match[0], sentence)
+    return _mark_calls(text)
 
 
 def _mark_calls(sentence: str) -> Markup:

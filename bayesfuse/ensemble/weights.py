@@ -72,10 +72,10 @@ def weigh(fits: Fits, selection: Selection) -> xr.Dataset:
     if votes:
         weight[VOTES] = votes
     table = pd.DataFrame({"weight": weight} | columns).reindex(weight.index)
-    found = table.rename_axis("model").to_xarray()
-    found.attrs["less"] = _why_less(sides, tables, shares, weight)
-    found.attrs["planned"] = planned / sum(side.weight for side in selection.sides)
-    return found
+    weights = table.rename_axis("model").to_xarray()
+    weights.attrs["less"] = _why_less(sides, tables, shares, weight)
+    weights.attrs["planned"] = planned / sum(side.weight for side in selection.sides)
+    return weights
 
 
 def _shares(sides: list[Side], tables: list[pd.DataFrame]) -> Array:

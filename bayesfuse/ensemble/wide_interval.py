@@ -55,9 +55,9 @@ def _errors_by_model(
 ) -> dict[str, float]:
     """Return the expected number of these labels that are wrong, by every model of some weight."""
     weights = dict(zip(fused.attrs["models"], fused.attrs["weights"], strict=True))
-    found = {}
+    expected = {}
     for name, result in fused["models"].children.items() if "models" in fused.children else ():
         probability = label_probabilities(result).transpose("item", "class").values
         if weights.get(name, 0.0) >= MIN_WEIGHT and len(probability) == len(label):
-            found[name] = float(copies @ (1.0 - probability[np.arange(len(label)), label]))
-    return found
+            expected[name] = float(copies @ (1.0 - probability[np.arange(len(label)), label]))
+    return expected

@@ -51,16 +51,16 @@ INSTEAD = {
 
 def explains_keywords[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Let a function raise ModelError, with what to use instead, for an argument of another one."""
-    own = inspect.signature(function).parameters
+    named = inspect.signature(function).parameters
     name = function.__qualname__.removesuffix(".__init__")
     name = name if name != function.__qualname__ else f"bf.{name}"
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for other in kwargs.keys() - own.keys():
+        for other in kwargs.keys() - named.keys():
             instead = INSTEAD.get(other)
             if other in SEEDS:
-                instead = SEED if "random_seed" in own else NO_SEED
+                instead = SEED if "random_seed" in named else NO_SEED
             if instead is None and other in OWNER:
                 instead = f"it is an argument of {OWNER[other]}"
             if instead is not None:

@@ -223,7 +223,7 @@ class _Drawer:
     def __init__(self, size: tuple[int, int], is_rules: bool, dispersion: float) -> None:
         n_raters, n_classes = size
         self.logits = Logits.begin(n_raters, 1 if is_rules else n_classes)
-        self.is_rules, self.begun = is_rules, False
+        self.is_rules, self.has_started = is_rules, False
         self.dispersion = dispersion
         ones = np.ones(n_classes)
         self.mixes = SharedMean("mix", {}, ones, MIX_SHAPE, MIX_RATE, n_raters)
@@ -259,9 +259,9 @@ class _Drawer:
         return summaries(confusion, mix) | {"prevalence": share}
 
     def _move(self, right: Array, total: Array, rng: np.random.Generator) -> Array:
-        for _ in range(SWEEPS if self.begun else BURN):
+        for _ in range(SWEEPS if self.has_started else BURN):
             sweep(self.logits, right, total, rng)
-        self.begun = True
+        self.has_started = True
         logits = np.clip(self.logits.total(), -MAX_LOGIT, MAX_LOGIT)
         return np.asarray(expit(logits))
 
@@ -287,8 +287,8 @@ class _Drawer:
 
     def _mix(self, total: Array, rng: np.random.Generator) -> Array:
         """Draw the shares of the classes among the items that each rater meets."""
-        whole = np.rint(total)
-        self.mix_values |= self.mixes.draw(self.mix_values, {"mix": whole}, rng)
+        rounded = np.rint(total)
+        self.mix_values |= self.mixes.draw(self.mix_values, {"mix": rounded}, rng)
         prior = np.exp(self.mix_values["mean"]) * self.mix_values["concentration"]
         return np.exp(draw_dirichlet(np.maximum(prior + total, 1e-12), rng))
 

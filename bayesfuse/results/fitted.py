@@ -337,5 +337,5 @@ def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
     stated = responses.stated
     if stated is not None:
         stated = stated.with_classes(place, len(classes))
-    kept = {name: getattr(responses, name) for name in ("multiplicity", "silent", "normalised")}
-    return replace(table, stated=stated, **kept)
+    flags = {name: getattr(responses, name) for name in ("multiplicity", "silent", "normalised")}
+    return replace(table, stated=stated, **flags)

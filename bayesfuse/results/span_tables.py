@@ -248,13 +248,13 @@ def _in_kind(runs: NDArray[np.int64], kind_of_item: NDArray[np.int64]) -> Array:
     return np.bincount(run, right, len(runs)) / size
 
 
-def _scores(right: Array, found_true: Array, n_predicted: int, n_true: NDArray[np.int64]) -> Array:
+def _scores(right: Array, n_recalled: Array, n_predicted: int, n_true: NDArray[np.int64]) -> Array:
     """Return precision, recall and F1, their harmonic mean, at every draw (3, draws).
 
     All scores treat 0/0 here: 0 at a draw, as in conlleval and scikit-learn, but NaN if no draw has
     the spans that the score counts.
     """
-    precision, recall = right / max(n_predicted, 1), found_true / np.maximum(n_true, 1)
+    precision, recall = right / max(n_predicted, 1), n_recalled / np.maximum(n_true, 1)
     total = precision + recall
     f1 = 2 * precision * recall / np.where(total > 0, total, 1.0)
     scores = np.array([precision, recall, f1])
