@@ -175,7 +175,7 @@ def test_labels_drawn_next_to_nuts_are_those_of_the_result():
     """Belief propagation, which would take their place, is 0.17 off."""
     model, log_lik = complete_graph()
     settings = {"tune": 200, "chains": 2, "cores": 1, "random_seed": 1}
-    result = bf.sample(model, 2000, thin=2, **settings, **QUIET)
+    result = bf.sample(model, 600, thin=2, **settings, **QUIET)
     assert result.attrs["sampler"] == "gibbs" and np.ptp(result["posterior"]["scale"].values) > 0
     every = np.array(list(itertools.product([0, 1], repeat=6)))
     ones = every.sum(axis=1)
@@ -190,10 +190,10 @@ def test_labels_drawn_next_to_nuts_are_those_of_the_result():
     found = result["label_posterior"]
     assert found.attrs["exact"] == 1 and "Swendsen" in found.attrs["method"]
     one = found.sel({"class": 1})
-    assert (one["mcse"] < 0.02).all()
+    assert (one["mcse"] < 0.03).all()
     assert (np.abs(one["probability"] - exact) < 5 * one["mcse"]).all()
     kept = result["label_draws"]["label"]
-    assert dict(kept.sizes) == {"chain": 2, "draw": 1000, "item": 6}
+    assert dict(kept.sizes) == {"chain": 2, "draw": 300, "item": 6}
 
 
 @pytest.fixture(scope="module")

@@ -199,7 +199,7 @@ MODELS = {
 }
 SETTINGS = {
     "gibbs": {},
-    "nuts": {"sampler": "nuts", "nuts_sampler": "pymc", "target_accept": 0.95, "tune": 500},
+    "nuts": {"sampler": "nuts", "nuts_sampler": "pymc", "target_accept": 0.95, "tune": 300},
 }
 CASES = [(name, n_classes, "gibbs") for name in MODELS for n_classes in (2, 3)]
 CASES.remove(("types of all that is known", 3, "gibbs"))  # too few effective draws
@@ -216,7 +216,7 @@ def reference(name, n_classes, draws):
 def test_means_of_parameters_and_labels(name, n_classes, sampler):
     model, expected = reference(name, n_classes, 20_000)
     assert expected.effective > 150
-    result = bf.sample(model, 2000 if sampler == "gibbs" else 500, **SETTINGS[sampler], **QUIET)
+    result = bf.sample(model, 2000 if sampler == "gibbs" else 400, **SETTINGS[sampler], **QUIET)
     expected.assert_equals(result)
     drawn = bf.draw_labels(result, model, draws=1000, random_seed=2)
     together = (drawn.values[:, :, None] == drawn.values[:, None]).mean(axis=0)

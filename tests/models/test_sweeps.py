@@ -326,7 +326,7 @@ def test_gibbs_and_nuts_agree(name):
     of_nuts = {"target_accept": 0.95} if name == "what is known" else {}  # which draws slopes
     gibbs = bf.sample(model, 2000, tune=500, random_seed=1, **of_nuts, **settings)
     nuts = bf.sample(
-        model, 500, tune=500, sampler="nuts", nuts_sampler="pymc", target_accept=0.95,
+        model, 300, tune=300, sampler="nuts", nuts_sampler="pymc", target_accept=0.95,
         random_seed=2, **settings,
     )  # fmt: skip
     assert gibbs.attrs["sampler"] == "gibbs" and nuts.attrs["sampler"] == "nuts"

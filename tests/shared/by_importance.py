@@ -5,6 +5,10 @@ from itertools import product
 import arviz as az
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
 from scipy.special import logsumexp
 
 from bayesfuse.parameters.compiled import without_compilation
@@ -47,13 +51,38 @@ def enumerated(log_prior, log_likelihood, gold):
     return log_evidence, labels, together
 
 
+def drawn_together(variables, draws, seed):
+    """Draw from the prior by one call of the graph; :func:`pymc.draw` calls it for every draw."""
+    is_contrast = [getattr(v.owner.op, "name", None) == "ZeroSumNormal" for v in variables]
+    sigmas = [  # of contrasts, whose graphs PyTensor cannot repeat for other values
+        v.owner.op.dist_params(v.owner)[0] if contrast else v
+        for v, contrast in zip(variables, is_contrast, strict=True)
+    ]
+    owners = dict.fromkeys(variable.owner for variable in ancestors(sigmas) if variable.owner)
+    nodes = [node for node in owners if isinstance(node.op, RandomVariable)]
+    random = {output for node in nodes for output in node.outputs}
+    batches = {}
+    for node in nodes:  # those of fixed parameters; the others follow
+        parameter, *others = node.op.dist_params(node)
+        if random.isdisjoint(ancestors([parameter, *others])):
+            batches[parameter] = pt.broadcast_to(parameter, (draws, *parameter.shape))
+    with without_compilation():
+        drawn = pm.draw(vectorize_graph(sigmas, batches), random_seed=seed)
+    rng = np.random.default_rng(seed)
+    for place in np.flatnonzero(is_contrast):
+        shape = draws, *variables[place].shape.eval()
+        scale = np.expand_dims(drawn[place], tuple(range(1, 1 + len(shape) - drawn[place].ndim)))
+        normal = scale * rng.normal(size=shape)
+        drawn[place] = normal - normal.mean(axis=-1, keepdims=True)
+    return drawn
+
+
 class Reference:
     """Posterior means and their standard errors, from weighted draws of a model's prior."""
 
     def __init__(self, model, names, evaluate, *, draws=20_000, seed=0):
         variables = [model[name] for name in names]
-        with without_compilation():
-            drawn = pm.draw(variables, draws=draws, random_seed=seed)
+        drawn = drawn_together(variables, draws, seed)
         self.values = dict(zip(names, drawn, strict=True))
         log_evidence, labels, together = evaluate(self.values)
         weight = np.exp(log_evidence - log_evidence.max())
