@@ -99,8 +99,8 @@ def test_populations_identify_the_shares_of_two_raters():
 @pytest.mark.slow
 @pytest.mark.parametrize("n_raters", [1, 2, 3])
 def test_intervals_of_few_raters_hold_their_accuracies(n_raters):
-    made = [simulated(n_raters, 100 + seed) for seed in range(12)]
+    made = [simulated(n_raters, 100 + seed) for seed in range(8)]
     options = {"minutes": 2, "random_seed": 1, "progressbar": False, "checks": False}
     results = [bf.fuse(responses, **options) for responses, _, _ in made]
-    # of 84 % at least, two standard errors of 12 tables
-    assert coverage(results, [right for _, _, right in made]) > 0.84 - 0.21 / np.sqrt(n_raters)
+    # of 84 % at least, two standard errors of 8 tables
+    assert coverage(results, [right for _, _, right in made]) > 0.84 - 0.26 / np.sqrt(n_raters)
