@@ -42,7 +42,7 @@ from bayesfuse.priors import IDENTIFIED
 
 STRONG = 1.5, 2.0  # couplings that are tried, as multiples of the critical one
 
-RESPONSES_PER_SECOND, MIN_PART = 10_000, 10_000
+RESPONSES_PER_SECOND, MIN_PART = 4_000, 10_000
 """Responses that models are fitted to in a second of the time limit, and at least: the labels of
 other items are predicted."""
 
