@@ -11,6 +11,7 @@ from scipy.special import expit, log_ndtr
 from bayesfuse.data.responses import Responses
 from bayesfuse.inference import em
 from bayesfuse.numerics.kernels import TINY, Array
+from bayesfuse.numerics.residuals import products
 from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.numerics.threads import check
 from bayesfuse.observation import LogParameters, through_matrices
@@ -67,7 +68,7 @@ def error_correlation(
     start = {"prevalence": shares, "confusion": rows}
     log_rows = {name: np.log(np.maximum(values, TINY)) for name, values in start.items()}
     labels, log_rows = _refitted(responses, log_rows)
-    products, _, wrong = _product_sum(responses, labels, log_rows, rng)
+    product_sum, _, wrong = _product_sum(responses, labels, log_rows, rng)
     replicated, scales = [], []
     for _ in range(REPLICATES):
         check()
@@ -78,7 +79,7 @@ def error_correlation(
         replicated.append(product)
         scales.append(size)
     size = max(float(np.mean(scales)), 1e-12)
-    excess = products - float(np.mean(replicated))
+    excess = product_sum - float(np.mean(replicated))
     error = float(np.std(replicated, ddof=1)) / size
     return excess / size, math.hypot(error, 1.0 / (1.0 + wrong))
 
@@ -101,32 +102,12 @@ def _product_sum(
     responses: Responses, labels: Array, log_rows: LogParameters, rng: np.random.Generator
 ) -> tuple[float, float, float]:
     """Return the sum of products of residuals, its scale and wrong answers, over drawn labels."""
-    rows, sums = np.exp(log_rows["confusion"]), []
-    for _ in range(REPLICATES):
-        truth = _drawn(labels, rng)
-        mistaken = responses.label != truth[responses.item]
-        wrong = float(responses.multiplicity[responses.item[mistaken]].sum())
-        sums.append((*_products(responses, truth, rows), wrong))
+    table = responses.start, responses.rater, responses.label
+    rows, copies = np.exp(log_rows["confusion"]), responses.multiplicity
+    sums = [products(*table, _drawn(labels, rng), rows, copies) for _ in range(REPLICATES)]
     product, scale, wrong = np.mean(sums, axis=0).tolist()
     return product, scale, wrong
 
 
 def _drawn(probability: Array, rng: np.random.Generator) -> NDArray[np.int64]:
     return draw_columns(probability.cumsum(axis=1), rng)
-
-
-def _products(responses: Responses, truth: NDArray[np.int64], rows: Array) -> tuple[float, float]:
-    """Return the sum over items and pairs of products of residuals, and of their scales."""
-    expected = rows[responses.rater, truth[responses.item]]  # (responses, classes)
-    copies = responses.multiplicity
-
-    def pairs(values: Array) -> float:
-        total = np.bincount(responses.item, values, responses.n_items)
-        squares = np.bincount(responses.item, values**2, responses.n_items)
-        return float(copies @ (total**2 - squares)) / 2.0
-
-    product_sum, scale = 0.0, 0.0
-    for k, chance in enumerate(expected.T):
-        product_sum += pairs((responses.label == k) - chance)
-        scale += pairs(np.sqrt(chance * (1.0 - chance)))
-    return product_sum, scale

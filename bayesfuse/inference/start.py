@@ -12,6 +12,7 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ImpossibleDataError, ModelError, MomentsError, require_choice
 from bayesfuse.inference import em
 from bayesfuse.inference.em import Nonconjugate, Priors
@@ -31,6 +32,7 @@ POLISH = 20  # EM steps of every candidate: enough to leave a bad estimate, far 
 MAX_CLIMB = 100  # gradient steps of other variables, given the labels at the start
 DIVISIONS = 40  # of raters into teams; those of low posterior density are left out
 MANY_CLASSES = 10  # more classes have fewer divisions, whose cost is the fourth power of classes
+MANY_RESPONSES = 50_000  # more have fewer divisions, down to a quarter: their moments are precise
 FIRST_STEPS = 10  # EM steps of every division; then twice as many of the best quarter, and so on
 FIRST_CHUNK = 200_000  # of more responses, divisions are compared on a sample of the items
 UNIFORM = 0.03  # share of uniform responses mixed into rows, whose zeros would be certainties
@@ -169,7 +171,7 @@ def by_moments(observation: ResponseModel, priors: Priors, middle: LogParameters
     if not points:
         raise MomentsError(
             "Moments need three teams of raters who answer the same items and tell the classes "
-            f"apart. Got: none in {_divisions(table.n_classes)} divisions of "
+            f"apart. Got: none in {_divisions(sample_model.table)} divisions of "
             f"{np.count_nonzero(table.per_rater)} raters with responses."
         )
     steps = FIRST_STEPS
@@ -200,8 +202,10 @@ def _prior(
     return {"prevalence": prevalence, "confusion": confusion}
 
 
-def _divisions(n_classes: int) -> int:
-    return max(DIVISIONS * MANY_CLASSES**2 // max(n_classes, MANY_CLASSES) ** 2, 4)
+def _divisions(table: Responses) -> int:
+    by_classes = DIVISIONS * MANY_CLASSES**2 // max(table.n_classes, MANY_CLASSES) ** 2
+    by_responses = DIVISIONS * MANY_RESPONSES // max(table.n_responses, MANY_RESPONSES)
+    return max(min(by_classes, max(by_responses, DIVISIONS // 4)), 4)
 
 
 def _estimates(
@@ -216,7 +220,7 @@ def _estimates(
     gold_counts = sample_model.counts_from_labels(known, middle)
     prior = {name: prior[name] + gold_counts[name] for name in prior}
     used = incidence(table).tocsc()
-    for _ in range(_divisions(table.n_classes)):
+    for _ in range(_divisions(table)):
         with np.errstate(all="ignore"):  # too few responses may leave numbers that are not finite
             confusion = from_teams(table, used, rng)
         if confusion is None or not np.isfinite(confusion).all():
