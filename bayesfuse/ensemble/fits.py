@@ -17,7 +17,6 @@ from bayesfuse.ensemble.members import Candidate
 from bayesfuse.ensemble.schedule import CHAINS, DRAWING, MIN_DRAWS, Progress, Schedule, Size
 from bayesfuse.errors import (
     CollapseWarning,
-    ImpossibleDataError,
     LargeResultWarning,
     ModelError,
     PoorFitWarning,
@@ -171,7 +170,7 @@ def _approximate(candidate: Candidate, inputs: Inputs, session: Session, start: 
         pass
     except KeyboardInterrupt:
         fit = replace(fit, outcome=INTERRUPTED)
-    except (ImpossibleDataError, ModelError) as error:
+    except ModelError as error:
         fit = replace(fit, outcome=str(error))
     return replace(fit, seconds=schedule.used() - began)
 
@@ -263,7 +262,7 @@ def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session,
                 time_is_up = schedule.used() > until
                 fit = replace(fit, model=model, result=result)
                 fit = _judged(fit, size, time_is_up, session.interruption)
-    except ImpossibleDataError as error:
+    except ModelError as error:
         fit = replace(fit, outcome=str(error))
     except TimeIsUp:
         pass
