@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayesfuse.checks.error_correlation import error_correlation, independence
 from bayesfuse.checks.repeats import part_of
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences, consecutive_rows
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
@@ -192,5 +192,4 @@ def _one_rater_per_group(responses: Responses, groups: Mapping[Any, list[Any]]) 
     others = [name for raters in groups.values() for name in raters[1:]]
     is_used = ~np.isin(responses.raters, others)[responses.rater]
     codes = (code[is_used] for code in (responses.item, responses.rater, responses.label))
-    table = from_codes(*codes, responses.items, responses.raters, responses.classes)
-    return replace(table, multiplicity=responses.multiplicity)
+    return responses.with_rows(*codes)
