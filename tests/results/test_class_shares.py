@@ -316,5 +316,5 @@ def test_shares_of_new_items_follow_the_seed():
     lows = []
     for seed in (1, 2):
         rng = EqualWeights(np.random.default_rng(seed).bit_generator)
-        lows.append(bf.class_shares(result, random_seed=rng)["new_low"].to_numpy())
+        lows.append(bf.class_shares(result, random_seed=rng)[0]["new_low"].to_numpy())
     assert (lows[0] != lows[1]).all()
