@@ -97,6 +97,10 @@ class Fits:
         """Results of the complete fits, by name."""
         return {fit.name: fit.result for fit in self.complete}
 
+    def are_of_part(self, inputs: Inputs) -> bool:
+        """Return whether models were fitted to a part of the items, and predict the others."""
+        return bool(self.complete) and self.inputs.responses is not inputs.responses
+
     @property
     def with_types(self) -> Fit | None:
         """The first complete fit of item types, which have a difficulty."""
