@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,9 +140,9 @@ def _masi(
     """Return the mean MASI of pairs of sets, with a bootstrap of the items."""
     total, number = sets.masi_by_item().T
     shared = number > 0
-    weight = rng.multinomial(len(total), np.full(len(total), 1 / len(total)), draws)
+    weights = _bootstrap_weights(np.ones(len(total), dtype=np.int64), draws, rng)
     with np.errstate(invalid="ignore"):
-        sampled = (weight @ total) / (weight @ number)
+        sampled = np.concatenate([(weight @ total) / (weight @ number) for weight in weights])
     low, high = np.nanquantile(sampled, level) if np.ptp(total[shared]) else (np.nan, np.nan)
     row = ["MASI", sets.masi(), low, high, int(shared.sum())]
     return pd.DataFrame([row], columns=["measure", "value", "low", "high", "items"])
@@ -163,12 +164,8 @@ def _measures(
     several = votes.sum(axis=1) >= 2
     ordered = responses.ordered and responses.n_classes > 2
     coefficients = _coefficients(votes, number[None], ordered)
-    total = int(number.sum())
-    step = max(MAX_WEIGHTS // len(votes), 1)
-    sampled = [
-        _coefficients(votes, rng.multinomial(total, number / total, min(step, draws - at)), ordered)
-        for at in range(0, draws, step)
-    ]
+    weights = _bootstrap_weights(number, draws, rng)
+    sampled = [_coefficients(votes, weight, ordered) for weight in weights]
     rows = []
     for name, (value,) in coefficients.items():
         values = np.concatenate([sample[name] for sample in sampled])
@@ -178,6 +175,16 @@ def _measures(
         low, high = np.quantile(known, level) if differs else (np.nan, np.nan)
         rows.append([name, value, low, high, int(number[several].sum())])
     return pd.DataFrame(rows, columns=["measure", "value", "low", "high", "items"])
+
+
+def _bootstrap_weights(
+    number: NDArray[np.int64], draws: int, rng: np.random.Generator
+) -> Iterator[NDArray[np.int64]]:
+    """Yield weights (samples, patterns) of patterns with a number of items, few at a time."""
+    total = int(number.sum())
+    step = max(MAX_WEIGHTS // len(number), 1)
+    for at in range(0, draws, step):
+        yield rng.multinomial(total, number / total, min(step, draws - at))
 
 
 def _coefficients(votes: NDArray[Any], weight: NDArray[Any], ordered: bool) -> dict[str, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy
 from numpy.typing import NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import first_rows
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.priors import diagonal
@@ -104,9 +103,7 @@ def _nearest(table: Responses, rater: int) -> int:
 def _with_raters(table: Responses, rater: NDArray[np.int64]) -> Responses:
     """Return the table with other raters of its rows, without those of −1."""
     rows = rater >= 0
-    codes = table.item[rows], rater[rows], table.label[rows]
-    changed = from_codes(*codes, table.items, table.raters, table.classes)
-    return replace(changed, multiplicity=table.multiplicity)
+    return table.with_rows(table.item[rows], rater[rows], table.label[rows])
 
 
 class _Fit(NamedTuple):

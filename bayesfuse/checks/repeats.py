@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from bayesfuse.checks.repeated_verdicts import (
 from bayesfuse.data import fingerprint
 from bayesfuse.data.column_roles import ITEM, LABEL, RATER
 from bayesfuse.data.describing import in_one_line
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors import require_flag
 from bayesfuse.numerics.kernels import Array
@@ -114,7 +113,8 @@ def collapse_repeats(
         is_independent = uniforms(table, first) < independent[table.rater[first]]
         verdict = most_frequent(table, pair)
         chosen = np.append(verdict[~is_independent], np.flatnonzero(is_independent[pair]))
-        collapsed = _with_rows(table, chosen)
+        codes = table.item[chosen], table.rater[chosen], table.label[chosen]
+        collapsed = table.with_rows(*codes)
     else:
         collapsed = table
     return collapsed, _summary(table, pair, size, raters, independent, left_out)
@@ -220,18 +220,7 @@ def _without_copies(table: Responses) -> tuple[Responses, dict[int, list[Any]]]:
         left_out.setdefault(int(number[original[group[copy]]]), []).append(table.raters[copy])
     rows = ~is_copy[rater]
     codes = item[rows], number[rater[rows]], label[rows]
-    remaining = from_codes(*codes, table.items, table.raters[~is_copy], table.classes)
-    same = {name: getattr(table, name) for name in ("multiplicity", "ordered", "normalised")}
-    return replace(remaining, **same), left_out
-
-
-def _with_rows(table: Responses, rows: NDArray[np.int64]) -> Responses:
-    """Return the table with these of its rows."""
-    codes = table.item[rows], table.rater[rows], table.label[rows]
-    table_of_rows = from_codes(*codes, table.items, table.raters, table.classes, table.silent)
-    names = "multiplicity", "ordered", "stated", "normalised"
-    same = {name: getattr(table, name) for name in names}
-    return replace(table_of_rows, **same)
+    return table.with_rows(*codes, raters=table.raters[~is_copy]), left_out
 
 
 def _summary(

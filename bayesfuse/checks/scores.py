@@ -11,9 +11,9 @@ import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array, as_python
+from bayesfuse.data.arrays import as_python
 from bayesfuse.data.gold_tables import Names, read_gold
-from bayesfuse.data.names import places
+from bayesfuse.data.known import gold_labels
 from bayesfuse.errors import (
     ResponsesError,
     require_choice,
@@ -184,21 +184,15 @@ def _reliability(top: Array, right: NDArray[Any], lower: Array) -> Reliability:
 def of_known(labels: Any, truth: Any) -> tuple[Array, NDArray[np.int64], NDArray[Any]]:
     """Return probability, true class and name of the known items that were not gold in the fit."""
     probability = label_probabilities(labels)
-    names, inputs_gold = Names(probability["item"].values, probability["class"].values), set[Any]()
+    items = probability["item"].values
+    names = Names(items, probability["class"].values)
+    known = gold_labels(names, read_gold(truth, names))
+    n_known = np.count_nonzero(known >= 0)
     if isinstance(labels, xr.DataTree):
-        inputs_gold = set(names.items[known_classes(labels, len(probability)) >= 0].tolist())
-    known = [] if (truth_labels := read_gold(truth, names)) is None else list(truth_labels.items())
-    pairs = [pair for pair in known if pair[0] not in inputs_gold]
-    if not pairs:
+        known[known_classes(labels, len(items)) >= 0] = -1
+    at = np.flatnonzero(known >= 0)
+    if not len(at):
         raise ResponsesError(
-            f"Scores need known labels that were not given (gold=). Got: none of {len(known)}."
+            f"Scores need known labels that were not given (gold=). Got: none of {n_known}."
         )
-    items, classes = (as_array(list(column)) for column in zip(*pairs, strict=True))
-    item, code = places(items, names.items), places(classes, names.classes)
-    for what, place in (("items", item), ("classes", code)):
-        if place.min() < 0:
-            name, label = pairs[place.argmin()]
-            raise ResponsesError(
-                f"truth= must name {what} that have probabilities. Got: {name!r}: {label!r}."
-            )
-    return probability.values[item], code, probability["item"].values[item]
+    return probability.values[at], known[at], items[at]

@@ -24,7 +24,6 @@ from bayesfuse.data.positive_class import (
     with_positive_last,
 )
 from bayesfuse.data.reading import read_order
-from bayesfuse.data.silence import by_item
 from bayesfuse.errors import ResponsesError, require_flag, warn
 from bayesfuse.errors.messages import abridged
 
@@ -221,15 +220,13 @@ def _recoded(table: Any, codes: NDArray[np.int64], names: NDArray[Any]) -> Any:
     """Return a table of other classes: ``codes`` are the new index of every present class."""
     if np.array_equal(names, table.classes) and np.array_equal(codes, np.arange(len(names))):
         return table
-    key = (table.item * table.n_raters + table.rater) * len(names) + codes[table.label]
-    key.sort()
-    _, cell = by_item(key, table.n_items, table.n_raters * len(names), "responses")
     stated = table.stated
     if stated is not None:
         probability = np.zeros((len(stated.rater), len(names)))
         np.add.at(probability.T, codes, stated.probability.T)
         stated = replace(stated, probability=probability)
-    return replace(table, classes=names, cell=cell, stated=stated)
+    rows = table.item, table.rater, codes[table.label]
+    return table.with_rows(*rows, classes=names, stated=stated)
 
 
 def class_counts(table: Any) -> list[int]:

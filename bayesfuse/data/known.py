@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, as_python, narrow, quoted, refuse, shown
 from bayesfuse.data.class_names import as_spelt
+from bayesfuse.data.gold_tables import Names
 from bayesfuse.data.names import encode, listed, matched, places
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError, ResponsesError, require_numbers
@@ -22,9 +23,9 @@ NORMAL_WIDTH = 3.29  # width of the central 90 % of a normal distribution, in st
 SUM_TOLERANCE = 1e-3  # of sums of a classifier's probabilities, perhaps in single precision
 
 
-def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:
+def gold_labels(responses: Responses | Names, gold: Mapping[Any, Any] | None) -> NDArray[np.int64]:
     """Return the index of the known class of every item, −1 where unknown (items,)."""
-    known = np.full(responses.n_items, -1)
+    known = np.full(len(responses.items), -1)
     if gold is not None:
         require_gold(gold)
     if gold is None or len(gold) == 0:
@@ -49,7 +50,7 @@ def gold_labels(responses: Responses, gold: Mapping[Any, Any] | None) -> NDArray
     return known
 
 
-def _unlike(label: Any, responses: Responses) -> str:
+def _unlike(label: Any, responses: Responses | Names) -> str:
     """Return in words that a label differs from a class in spelling only."""
     (spelt,) = as_spelt([label], responses.classes)
     return "" if spelt == label else f", and spell {spelt!r} as the class is (or normalise=True)"

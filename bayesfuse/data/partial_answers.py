@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
-from bayesfuse.data.arrays import columns, present, quoted, shown
+from bayesfuse.data.arrays import as_array, columns, present, quoted, shown
+from bayesfuse.data.class_names import positive_last
 from bayesfuse.data.missing_text import without_missing
 from bayesfuse.data.names import encode, unique_names
 from bayesfuse.data.statements import statements_of, table_of
@@ -54,7 +55,8 @@ class ReadsPartialAnswers:
         item, rater, label : str
             Names of the columns.
         classes : sequence, optional
-            All names, in order; by default those that answers name, sorted.
+            All names, in order; by default those that answers name, sorted. Of two classes the last
+            one is positive, and by default one that is certainly positive, such as "yes", is last.
 
         Returns
         -------
@@ -77,19 +79,21 @@ class ReadsPartialAnswers:
         item_code = item_code[~is_left_out]  # an item remains if all have skipped it
         answers = [_parts(cell, separator) for cell in cells]
         if classes is None:
-            classes = sorted({name for _, named in answers for name in named}, key=str)
-            _note_several(classes)
-        names = unique_names(classes, "class")
+            used = as_array([name for _, named in answers for name in named])
+            names = encode(used, None, "class", label)[1]
+            _note_several(names.tolist())
+        else:
+            names = unique_names(classes, "class")
         allowed = np.array([_allowed(answer, names) for answer in answers])  # (rows, classes)
         pair = item_code * len(raters) + rater_code
         is_label = allowed.sum(axis=1) == 1
         key = pair[is_label] * len(names) + allowed[is_label].argmax(axis=1)
         table = table_of(cls, key, items, raters, names)
-        if is_label.all():
-            return table
-        share = allowed[~is_label] / allowed[~is_label].sum(axis=1, keepdims=True)
-        stated = statements_of(pair[~is_label], share, len(items), len(raters))
-        return replace(table, stated=stated)
+        if not is_label.all():
+            share = allowed[~is_label] / allowed[~is_label].sum(axis=1, keepdims=True)
+            stated = statements_of(pair[~is_label], share, len(items), len(raters))
+            table = replace(table, stated=stated)
+        return positive_last(table, classes, False, None)
 
 
 def _note_several(classes: Sequence[Any]) -> None:

@@ -302,8 +302,7 @@ class Responses(
                 f"Labels must be class indices, 0 to {self.n_classes - 1}, one for each of the "
                 f"{self.n_responses} rows. Got: {shown(codes.ravel())} of shape {codes.shape}."
             )
-        names = self.items, self.raters, self.classes
-        return replace(self, cell=from_codes(self.item, self.rater, codes, *names).cell)
+        return self.with_rows(self.item, self.rater, codes)
 
     def merged(self, key: NDArray[np.int64] | None = None) -> tuple[Responses, NDArray[np.int64]]:
         """Merge items with the same responses and ``key`` (items,), adding up multiplicities.

@@ -164,6 +164,19 @@ class KnowsStatements:
         """Return the table with hard labels only, for models that take no probabilities."""
         return replace(cast(Any, self), stated=None)
 
+    def with_rows(self, item: Any, rater: Any, label: Any, **changes: Any) -> Self:
+        """Return the table with other rows, by index of item, rater and class.
+
+        Other attributes, such as ``multiplicity``, are the same but for ``changes``. Silence and
+        statements are those of the raters of the table, so other raters have none.
+        """
+        table = cast(Any, self)
+        if "raters" in changes:
+            changes = {"silent": None, "stated": None} | changes
+        names = (changes.get(name, getattr(table, name)) for name in ("items", "raters", "classes"))
+        rows = table_of_codes(type(self), item, rater, label, *names)
+        return cast(Self, replace(table, start=rows.start, cell=rows.cell, **changes))
+
 
 def _read_frame(
     frame: Any, ends: tuple[str, str], declared: tuple[Any, Any], classes: Any

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array, shown
+from bayesfuse.data.class_names import positive_last
 from bayesfuse.data.names import unique_names
 from bayesfuse.data.statements import table_of
 from bayesfuse.errors import ResponsesError, require_numbers
@@ -33,7 +34,8 @@ class ReadsVotes:
         counts : DataFrame or array, shape (items, classes)
             Whole numbers, with names from the index and columns of a frame.
         items, classes : sequence, optional
-            Names; by default those of the frame, or 0, 1, 2, …
+            Names; by default those of the frame, or 0, 1, 2, … Of two classes the last one is
+            positive, and by default one that is certainly positive, such as "yes", is last.
 
         Returns
         -------
@@ -49,6 +51,7 @@ class ReadsVotes:
         >>> votes.n_responses, votes.votes().tolist()
         (20, [[7, 3], [0, 10]])
         """
+        declared = classes
         if isinstance(counts, pd.DataFrame):
             items = counts.index if items is None else items
             classes = counts.columns if classes is None else classes
@@ -71,7 +74,8 @@ class ReadsVotes:
                 f"{len(item_names)} and {len(class_names)} names for shape {number.shape}."
             )
         key = np.repeat(np.arange(number.size), number.astype(np.int64).ravel())
-        return table_of(cls, key, item_names, np.array([VOTERS]), class_names)
+        table = table_of(cls, key, item_names, np.array([VOTERS]), class_names)
+        return positive_last(table, declared, False, None)
 
     @property
     def is_of_votes(self) -> bool:

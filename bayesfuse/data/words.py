@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayesfuse.data.arrays import as_array
+from bayesfuse.data.arrays import as_array, quoted
 from bayesfuse.data.names import matched
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
@@ -28,6 +28,8 @@ def _shape(word: str) -> str:
         shape += "d" if letter.isdigit() else letter
     return re.sub(r"(.)\1+", r"\1", shape)
 
+
+DOCUMENT = "-DOCSTART-"  # first word of lines between documents
 
 KINDS = {
     "word": str.lower,
@@ -68,7 +70,7 @@ def read_conll(
     (['B-LOC', 'B-PER', 'O'], [2, 1], ['Paris', 'shines', 'Hello'])
     """
     lines = [line.split() for line in Path(path).read_text(encoding="utf-8").splitlines()]
-    lines = [[] if line[:1] == ["-DOCSTART-"] else line for line in lines]
+    lines = [[] if line[:1] == [DOCUMENT] else line for line in lines]
     rows = [line for line in lines if line]
     wrong = [line for line in rows if len(line) != len(rows[0]) or len(line) < 2]
     if wrong or not rows:
@@ -116,6 +118,13 @@ def write_conll(path: str | PathLike[str], words: Any, sequences: Sequences, *ta
                 f"{next(iter(missing))!r} ({len(missing)} such)."
             )
         columns.append(column.loc[sequences.items].astype(str))
+        for text in columns[-1]:
+            if len(text.split()) != 1 or text == DOCUMENT:
+                raise ResponsesError(
+                    "Words and tags must be text without white space, which separates columns, and "
+                    f"not empty or {DOCUMENT}, because `read_conll` could not read the file. Got: "
+                    f"{quoted(text)}."
+                )
     lines = [" ".join(row) for row in zip(*columns, strict=True)]
     parts = np.split(np.array(lines, dtype=object), sequences.start[1:-1])
     text = "\n\n".join("\n".join(part) for part in parts)

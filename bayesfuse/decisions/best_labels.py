@@ -40,6 +40,7 @@ def best_labels(result: xr.DataTree, costs: Any, *, ci_prob: float | None = None
     costs : DataFrame, mapping of mappings, array or path of a CSV file
         Cost by true class (rows) and label (columns, some or all classes). A column "reject", of an
         array a last column more, has the cost of giving no label, such as that of asking an expert.
+        It is that of a class of this name if there is one; then no label can be rejected.
     ci_prob : probability of the equal-tailed interval, default ``az.rcParams["stats.ci_prob"]``
 
     Returns
@@ -108,6 +109,11 @@ def read_costs(costs: Any, classes: NDArray[Any]) -> Costs:
     if not isinstance(costs, pd.DataFrame | Mapping | str | PathLike):
         cost = _finite(costs)
         rejects = cost.ndim == 2 and cost.shape[1] == len(names) + 1
+        if rejects and REJECT in names:
+            raise ModelError(
+                f"No class may be called {REJECT!r} if labels may be rejected, because decisions "
+                f"would be ambiguous: name the class otherwise. Got: classes {shown(names)}."
+            )
         require_shape("costs", cost.shape, classes=len(names), labels=len(names) + rejects)
         return Costs([*names, REJECT][: cost.shape[1]], cost, rejects)
     if isinstance(costs, str | PathLike):

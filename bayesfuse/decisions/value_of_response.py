@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.arrays import as_array
 from bayesfuse.data.names import places
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses
 from bayesfuse.decisions.ranks import entropy
 from bayesfuse.errors import (
     InapplicableError,
@@ -235,16 +235,13 @@ def _joint(
 
 def _with_one_more(responses: Responses, asked: NDArray[np.int64]) -> Responses:
     """Return a copy of every item for each candidate and label, with that response added."""
-    n_classes = responses.n_classes
-    n_cells = responses.n_raters * n_classes
-    options = (asked[:, None] * n_classes + np.arange(n_classes)).ravel()
-    number = np.arange(responses.n_items * len(options))
-    copies = responses.take(np.repeat(np.arange(responses.n_items), len(options)))
-    old = copies.item * n_cells + copies.cell
-    new = number * n_cells + np.tile(options, responses.n_items)
-    key = np.concatenate([old, new])
-    table = from_key(key, number, responses.raters, responses.classes)
-    return replace(table, stated=copies.stated)
+    raters, labels = np.indices((len(asked), responses.n_classes)).reshape(2, -1)
+    number = np.arange(responses.n_items * len(raters))
+    copies = responses.take(np.repeat(np.arange(responses.n_items), len(raters)))
+    old = copies.item, copies.rater, copies.label
+    new = number, np.tile(asked[raters], responses.n_items), np.tile(labels, responses.n_items)
+    codes = (np.concatenate(both) for both in zip(old, new, strict=True))
+    return copies.with_rows(*codes, items=number)
 
 
 def _gain(

@@ -101,7 +101,7 @@ def combine(
         "facts": "\n".join([size, *(f"{what}: {text}" for what, text in facts)]),
         "limits": "\n".join([*inputs.limits, *prior, *notes]),
         "prior": "\n".join(prior),
-        "sources": sources(evidence, inputs.n_known),
+        "sources": sources(evidence, inputs),
         "notes": "\n".join(notes),
         "advice": "\n".join(steps),
         "advice_calls": "\n".join(step.call for step in steps),
@@ -161,7 +161,7 @@ def _difficulty(inputs: Inputs, fits: Fits, session: Session) -> xr.Dataset | No
 
 def _subset(inputs: Inputs, fits: Fits) -> list[Finding]:
     """Return a finding if models were fitted to a part of the items."""
-    if inputs.responses is fits.inputs.responses or not fits.complete:
+    if not fits.are_of_part(inputs):
         return []
     n_fitted, n_items = fits.inputs.responses.n_items, inputs.responses.n_items
     return [Finding("subset", {"fitted": n_fitted, "items": n_items})]
@@ -176,10 +176,10 @@ def _dependence(evidence: Evidence, fits: Fits, shares: Mapping[str, float]) -> 
     alone, grouped = evidence.ungrouped or evidence, evidence.grouped
     planned = grouped * evidence.independence + (1.0 - grouped) * alone.independence
     weight = _independence(fits, shares, evidence) if is_incomplete else planned
-    if np.isnan(evidence.correlation):
-        unknown = Finding("unknown dependence", {"independence": weight})
-        return [unknown] if evidence.unmeasured else []
     shown = evidence if grouped > 0.5 else alone
+    if np.isnan(shown.correlation):
+        unknown = Finding("unknown dependence", {"independence": weight})
+        return [unknown] if shown.unmeasured else []
     values = {"correlation": shown.correlation, "error": shown.error, "independence": weight}
     raters = "two raters of different sources" if grouped > 0.5 else "two raters"
     findings = [Finding("dependence", {"raters": raters, **values})]

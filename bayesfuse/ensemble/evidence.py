@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayesfuse.checks.error_correlation import error_correlation, independence
 from bayesfuse.checks.repeats import part_of
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences, consecutive_rows
 from bayesfuse.data.silence import are_labelling_functions
 from bayesfuse.data.tags import mark_spans
@@ -130,24 +130,31 @@ def measure_dependence(
         for category in (CollapseWarning, NoGroupsWarning):
             warnings.simplefilter("ignore", category)
         if groups is not None:
-            members = Groups.read(groups, responses).members
-            sources = _one_rater_per_group(responses, members)
-            if np.count_nonzero(sources.per_rater) <= IDENTIFIED:
-                return Evidence(groups=members, unmeasured=FEW_RATERS)
-            return replace(_correlation(sources, gold, rng), groups=members)
+            return _of_groups(responses, Groups.read(groups, responses).members, gold, rng)
         ungrouped = _correlation(responses, gold, rng)
         if responses.n_raters > MAX_RATERS_FOR_GROUPS or math.isnan(ungrouped.correlation):
             return ungrouped
         explanation = measure_groups(responses, gold, ungrouped.independence)
         if explanation is None:
             return ungrouped
-        of_sources = _correlation(_one_rater_per_group(responses, explanation.members), gold, rng)
+        of_sources = _of_groups(responses, explanation.members, gold, rng)
         grouped = explanation.probability(of_sources.independence)
         if grouped < LEAST_WEIGHT:
             return ungrouped
-    return replace(
-        of_sources, groups=explanation.members, grouped=grouped, ungrouped=ungrouped, start=None
-    )
+    return replace(of_sources, grouped=grouped, ungrouped=ungrouped, start=None)
+
+
+def _of_groups(
+    responses: Responses,
+    groups: Mapping[Any, list[Any]],
+    gold: Mapping[Any, Any] | None,
+    rng: np.random.Generator,
+) -> Evidence:
+    """Return evidence of the correlation of errors of groups, and of raters outside groups."""
+    sources = _one_rater_per_group(responses, groups)
+    if np.count_nonzero(sources.per_rater) <= IDENTIFIED:
+        return Evidence(groups=groups, unmeasured=FEW_RATERS)
+    return replace(_correlation(sources, gold, rng), groups=groups)
 
 
 def _correlation(
@@ -188,9 +195,14 @@ def correlation_along(responses: Responses, sequences: Sequences) -> float:
 
 
 def _one_rater_per_group(responses: Responses, groups: Mapping[Any, list[Any]]) -> Responses:
-    """Return the responses of the first rater of every group, and of those outside groups."""
-    others = [name for raters in groups.values() for name in raters[1:]]
+    """Return the responses of a rater of every group, and of those outside groups.
+
+    It is the one with most responses. Answers of several raters have no common confusion matrix, so
+    their errors would correlate with those of other groups whose raters differ on the same items.
+    """
+    number = dict(zip(responses.raters.tolist(), responses.per_rater.tolist(), strict=True))
+    used = [max(raters, key=number.__getitem__) for raters in groups.values()]
+    others = [name for raters in groups.values() for name in raters if name not in used]
     is_used = ~np.isin(responses.raters, others)[responses.rater]
     codes = (code[is_used] for code in (responses.item, responses.rater, responses.label))
-    table = from_codes(*codes, responses.items, responses.raters, responses.classes)
-    return replace(table, multiplicity=responses.multiplicity)
+    return responses.with_rows(*codes)

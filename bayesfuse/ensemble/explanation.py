@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bayesfuse.ensemble import diagnostics, known
+from bayesfuse.ensemble.average import PREDICTED
 from bayesfuse.ensemble.evidence import Evidence
 from bayesfuse.ensemble.fits import SHARED_START, Fits
 from bayesfuse.ensemble.inputs import Inputs
@@ -32,8 +33,11 @@ def code_of_answer(
     if inputs.known is not None:
         names, arguments = [*names, "WeightedVotes"], [*arguments, "gold"]
     lines = ["import bayesfuse as bf"]
-    if "pd." in inputs.calls:
-        lines = ["import pandas as pd", "", *lines]
+    are_of_part = fits.are_of_part(inputs)
+    imports = ["import numpy as np"] if are_of_part else []
+    imports += ["import pandas as pd"] if "pd." in inputs.calls else []
+    if imports:
+        lines = [*imports, "", *lines]
     if names:
         lines.append(f"from bayesfuse.models import {', '.join(names)}")
     lines += ["", inputs.calls]
@@ -47,7 +51,14 @@ def code_of_answer(
     if any(fit.start == SHARED_START for fit in complete):
         gold = gold_argument.replace("gold", "gold=gold")
         lines.append(f"{SHARED_START} = bf.find_map(bf.models.DawidSkene(responses{gold}))")
-    lines += [*(f"# {note}" for note in notes), "results = {}"]
+    lines += [f"# {note}" for note in notes]
+    if are_of_part:
+        lines += [
+            "table = responses",
+            f"order = np.random.default_rng({seed}).permutation(table.n_items)",
+            f"responses = table.take(np.sort(order[:{fits.inputs.responses.n_items}]))",
+        ]
+    lines.append("results = {}")
     for fit in complete:
         lines += [f"# {fit.candidate.why}", f"model = {fit.candidate.code(fits.inputs)}"]
         if fit.size is None:
@@ -64,10 +75,16 @@ def code_of_answer(
             )
         calls = [finding.call for finding in findings.get(fit.name, []) if finding.call]
         lines += [f"print({call}.verdict)" for call in calls]
-        if fit is fits.with_types:
+        if fit is fits.with_types and not are_of_part:
             draws = diagnostics.replicated(fits.inputs)
             lines.append(f"difficulty = bf.decisions.difficulty(result, model, draws={draws})")
         lines += [f"results[{fit.name!r}] = result", ""]
+    if are_of_part:
+        predicted = f"bf.predict(result, table, draws={PREDICTED})"
+        lines += [
+            f"results = {{name: {predicted} for name, result in results.items()}}",
+            "responses = table",
+        ]
     if VOTES in weights:
         lines.append(f"results[{VOTES!r}] = bf.vote_shares(responses{gold_argument})")
     shares = ", ".join(f"{name!r}: {weight:.6g}" for name, weight in weights.items())

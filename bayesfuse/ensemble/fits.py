@@ -17,7 +17,6 @@ from bayesfuse.ensemble.members import Candidate
 from bayesfuse.ensemble.schedule import CHAINS, DRAWING, MIN_DRAWS, Progress, Schedule, Size
 from bayesfuse.errors import (
     CollapseWarning,
-    ImpossibleDataError,
     LargeResultWarning,
     ModelError,
     PoorFitWarning,
@@ -98,6 +97,10 @@ class Fits:
         """Results of the complete fits, by name."""
         return {fit.name: fit.result for fit in self.complete}
 
+    def are_of_part(self, inputs: Inputs) -> bool:
+        """Return whether models were fitted to a part of the items, and predict the others."""
+        return bool(self.complete) and self.inputs.responses is not inputs.responses
+
     @property
     def with_types(self) -> Fit | None:
         """The first complete fit of item types, which have a difficulty."""
@@ -171,7 +174,7 @@ def _approximate(candidate: Candidate, inputs: Inputs, session: Session, start: 
         pass
     except KeyboardInterrupt:
         fit = replace(fit, outcome=INTERRUPTED)
-    except (ImpossibleDataError, ModelError) as error:
+    except ModelError as error:
         fit = replace(fit, outcome=str(error))
     return replace(fit, seconds=schedule.used() - began)
 
@@ -263,7 +266,7 @@ def _sample(candidate: Candidate, inputs: Inputs, n_left: int, session: Session,
                 time_is_up = schedule.used() > until
                 fit = replace(fit, model=model, result=result)
                 fit = _judged(fit, size, time_is_up, session.interruption)
-    except ImpossibleDataError as error:
+    except ModelError as error:
         fit = replace(fit, outcome=str(error))
     except TimeIsUp:
         pass

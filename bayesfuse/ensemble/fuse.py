@@ -78,7 +78,7 @@ def fuse(
         weights of raters and models, which are fitted without them except on graphs and for tables
         of counts. A known tag I-X that continues no span is read as B-X.
     gold_error : float, default 0
-        Probability that a known label is wrong, at most .5, not on graphs.
+        Probability that a known label is wrong, at most .5, not on graphs and for tables of counts.
     ordered : bool, optional
         Whether classes are grades. Default: whether text labels were given in an order; numbers may
         be codes.

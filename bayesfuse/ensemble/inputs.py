@@ -109,6 +109,11 @@ class Inputs:
         """Number of known labels."""
         return len(self.gold or self.known or ())
 
+    @property
+    def has_judging_gold(self) -> bool:
+        """Whether a label of an item with responses is known, which shows how good raters are."""
+        return bool((self.answered & self.is_known).any())
+
 
 def read(
     table: Table,
@@ -246,13 +251,13 @@ def hold_out_gold(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
                 f"labels (gold=). Got: gold_error={gold_error:g} alone."
             )
         return inputs
-    if inputs.graph is not None or not inputs.responses.is_unweighted:
+    in_models = inputs.graph is not None or not inputs.responses.is_unweighted
+    if in_models or not inputs.has_judging_gold:
         if gold_error:
             raise ModelError(
-                "On graphs and in tables of counts models take known labels as certain: leave out "
-                f"the doubtful ones. Got: gold_error={gold_error:g}."
+                "On graphs, in tables of counts, and if no known item has responses, models take "
+                "known labels as certain: leave out the doubtful ones. Got: "
+                f"gold_error={gold_error:g}."
             )
-        return inputs
-    if not (inputs.answered & (gold_labels(inputs.responses, inputs.gold) >= 0)).any():
         return inputs
     return replace(inputs, gold=None, known=inputs.gold, gold_error=gold_error)

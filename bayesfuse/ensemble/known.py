@@ -48,7 +48,9 @@ def correct(groups: Mapping[str, Any], inputs: Inputs, seed: int) -> Correction:
         tags = [f"{in_one_line(item)} as {in_one_line(tag)}" for item, tag in inputs.mended.items()]
         mended = [Finding("mended tags", {"count": len(tags), "tags": listing(tags)})]
     if inputs.known is None:
-        return Correction({}, mended)
+        silent = inputs.n_known and not inputs.has_judging_gold
+        unused = [Finding("gold without responses", {"known": inputs.n_known})] if silent else []
+        return Correction({}, [*unused, *mended])
     members = {name: groups[name] for name in ("label_posterior", "constant_data")}
     average = {MIXED: xr.DataTree.from_dict(members)}
     model = WeightedVotes(

@@ -62,9 +62,9 @@ SENTENCES = {
     "neighbours": "The labels of its neighbours predict a response to an item {comparison} than "
     "the shares of the classes: models with the graph have a weight of {weight:.0%}, models "
     "without it the others.",
-    "unknown dependence": "Up to three raters cannot show whether errors are independent: models "
-    "of independent errors have a weight of {independence:.0%}, those of items that are hard for "
-    "all raters the others.",
+    "unknown dependence": "Up to three raters, or groups of them, cannot show whether errors are "
+    "independent: models of independent errors have a weight of {independence:.0%}, those of items "
+    "that are hard for all raters the others.",
     "subset": "Models are fitted to {fitted:,} of the {items:,} items, drawn at random, and "
     "predict the labels of the others; more minutes= allow a larger part.",
     "mended tags": "Known tags that continue a span that has not begun were read as its beginning "
@@ -81,6 +81,8 @@ SENTENCES = {
     "wide": "This interval is wide because it is uncertain how accurate raters are, and if they "
     "are worse than they seem, many labels are wrong together. Known labels would narrow it.",
     # of known labels
+    "gold without responses": "No known item has responses ({known:,} known), so known labels show "
+    "nothing of the raters and the models.",
     "right on gold": "Of the known labels of items with responses ({known:,}), the models have "
     "{right:,} right without using them.",
     "held-out loss": "To the true class of a known item whose own label is left out, the answer "
@@ -215,7 +217,7 @@ def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence, why: list[F
     sentence += f"{_known(n_known)}."
     parts = [inputs.read, sentence, *word(why)]
     if evidence.grouped >= MENTIONED:
-        parts.append(sources(evidence, n_known))
+        parts.append(sources(evidence, inputs))
     return " ".join(filter(None, parts))
 
 
@@ -236,7 +238,7 @@ def opening(fused: xr.DataTree, n_known: int, doubtful: DoubtfulRaters | None) -
     return f"{sentence}."
 
 
-def sources(evidence: Evidence, n_known: int) -> str:
+def sources(evidence: Evidence, inputs: Inputs) -> str:
     """Return the groups of raters that share a source, and how their votes count."""
     if not evidence.groups:
         return ""
@@ -245,7 +247,7 @@ def sources(evidence: Evidence, n_known: int) -> str:
         "its raters share a source, or agree because they are right more often than the others. "
         "Some known labels would decide."
     )
-    if n_known:
+    if inputs.has_judging_gold:
         counted = "The known labels correct the weight of each group."
     groups = "; ".join(f"[{listing(raters)}]" for raters in evidence.groups.values())
     return f"Groups of raters who do not err independently: {groups}. {counted}"

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, softmax
 
 from bayesfuse.data.graph import Graph, as_graph
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.errors import ModelError, MomentsError, PoorFitWarning
 from bayesfuse.inference.find_map import find_map
@@ -209,9 +209,8 @@ def _without_order(values: Mapping[str, Array], shares: Array) -> dict[str, Any]
 def _without_rater(responses: Responses, rater: int) -> Responses:
     """Return the table without the responses of a rater, who keeps a place in it."""
     other = responses.rater != rater
-    pair = responses.item[other].astype(np.int64) * responses.n_raters + responses.rater[other]
-    key = pair * responses.n_classes + responses.label[other]
-    return from_key(key, responses.items, responses.raters, responses.classes)
+    codes = (code[other] for code in (responses.item, responses.rater, responses.label))
+    return responses.with_rows(*codes)
 
 
 def _predict(probability: Array, label: NDArray[np.int64], rows: Array | None = None) -> Array:

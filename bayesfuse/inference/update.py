@@ -15,7 +15,7 @@ from bayesfuse import errors
 from bayesfuse.data.arrays import as_array, shown
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.names import listed, places, unique_names
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.errors.keywords import explains_keywords
@@ -231,8 +231,7 @@ def _with_raters(raters: NDArray[Any], responses: Responses) -> Responses:
         )
     place = places(as_array(responses.raters), raters)
     codes = responses.item, place[responses.rater], responses.label
-    table = from_codes(*codes, responses.items, raters, responses.classes)
-    return replace(table, multiplicity=responses.multiplicity)
+    return responses.with_rows(*codes, raters=raters)
 
 
 def _posterior(

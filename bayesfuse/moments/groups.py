@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data.fingerprint import first_occurrences
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_count
 from bayesfuse.moments import binary
 from bayesfuse.moments.pairs import covariance, least_squares, orient, require_binary, scaled
@@ -208,8 +207,7 @@ def _table(responses: Responses, rater: Indices, names: NDArray[Any], more: Any)
     """Return responses with the raters renumbered, without those of −1, and ``more`` rows."""
     columns = np.stack([responses.item, rater[responses.rater], responses.label])
     codes = np.concatenate([columns[:, columns[1] >= 0], more], axis=1)
-    table = from_codes(*codes, responses.items, names, responses.classes)
-    return replace(table, multiplicity=responses.multiplicity)
+    return responses.with_rows(*codes, raters=names)
 
 
 class Source(NamedTuple):

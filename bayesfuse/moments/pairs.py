@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import scipy
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import MomentsError, require_choice, require_kind
 from bayesfuse.numerics.kernels import Array, kernel
 
@@ -128,9 +126,7 @@ def covariance(responses: Responses) -> xr.Dataset:
 def against_rest(responses: Responses, k: int) -> Responses:
     """Return the table with two classes: not class ``k``, and class ``k``."""
     codes, two = (responses.item, responses.rater, responses.label == k), np.array([False, True])
-    cell = from_codes(*codes, responses.items, responses.raters, two).cell
-    # moments of hard labels only
-    return replace(responses.without_statements(), classes=two, cell=cell)
+    return responses.with_rows(*codes, classes=two, stated=None)  # moments of hard labels only
 
 
 def class_moments(responses: Responses) -> list[xr.Dataset]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import first_rows, of_pairs
 from bayesfuse.errors import ModelError
 from bayesfuse.numerics.kernels import inlined, inner, kernel
@@ -217,8 +216,7 @@ class Abstaining(Confusion):
         if not silent.complete:
             silent = of_pairs(pair[~speaks], responses.n_items, responses.n_raters)
         rows = (code[speaks] for code in (item, rater, codes))
-        table = from_codes(*rows, responses.items, responses.raters, responses.classes, silent)
-        return replace(table, multiplicity=responses.multiplicity)
+        return responses.with_rows(*rows, silent=silent)
 
 
 def known_pairs(responses: Responses) -> tuple[Integers, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from bayesfuse.data import fingerprint
-from bayesfuse.data.responses import Responses, from_key
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import of_pairs
 from bayesfuse.errors import ModelError, require_shape
 from bayesfuse.numerics.kernels import Array
@@ -224,5 +223,5 @@ class Votes(Confusion):
             known = known_item * responses.n_raters + rater
             mute = np.setdiff1d(known, new // responses.n_classes)
             silent = of_pairs(mute, responses.n_items, responses.n_raters)
-        table = from_key(new, responses.items, responses.raters, responses.classes, silent)
-        return replace(table, multiplicity=responses.multiplicity)
+        owner, cell = np.divmod(new, n_cells)
+        return responses.with_rows(owner, *np.divmod(cell, responses.n_classes), silent=silent)

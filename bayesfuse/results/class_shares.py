@@ -286,7 +286,7 @@ def _count(
     """Return shares of classes of these items and new ones, (2, samples, groups, classes)."""
     n_groups = int(place.max()) + 1
     counts: Array = np.empty((2, len(labels), n_groups, n_classes))
-    one_more = np.random.default_rng(0).standard_gamma(1.0 / n_classes, counts[1].shape)
+    one_more = rng.standard_gamma(1.0 / n_classes, counts[1].shape)
     for sample, row in enumerate(labels):
         weight = rng.standard_exponential(n_units)[unit]
         for new, weights in enumerate((None, weight)):

@@ -16,7 +16,7 @@ from bayesfuse.data.arrays import as_array, as_python, shown
 from bayesfuse.data.class_names import as_spelt
 from bayesfuse.data.known import read_classifier, read_covariates, read_populations
 from bayesfuse.data.names import listed, places, unique_names
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
 from bayesfuse.labels.base import LabelPrior
 from bayesfuse.labels.independent import ANEW, ItemRows, log_word
@@ -332,10 +332,8 @@ def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
         )
     if np.array_equal(place, np.arange(len(classes))):
         return responses
-    codes = responses.item, responses.rater, place[responses.label]
-    table = from_codes(*codes, responses.items, responses.raters, classes)
     stated = responses.stated
     if stated is not None:
         stated = stated.with_classes(place, len(classes))
-    flags = {name: getattr(responses, name) for name in ("multiplicity", "silent", "normalised")}
-    return replace(table, stated=stated, **flags)
+    codes = responses.item, responses.rater, place[responses.label]
+    return responses.with_rows(*codes, classes=classes, stated=stated)

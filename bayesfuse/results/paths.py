@@ -289,7 +289,9 @@ def read_tagged(labels: Any, sequences: Any, scheme: str, outside: Any) -> Tagge
     elif isinstance(labels, Mapping | pd.Series | pd.DataFrame):  # such as the truth
         require_kind("sequences", sequences, Sequences)
         known = pd.Series(read_gold(labels, Names(sequences.items, np.array([]))))
-        if not known.index.has_duplicates:
+        rows = pd.DataFrame({"item": known.index, "label": known.to_numpy()})
+        known = known[~rows.duplicated().to_numpy()]
+        if not known.index.has_duplicates:  # as a table of responses has
             sequences = _fully_known(sequences, known)
             known = known[known.index.isin(sequences.items)]
             labels = xr.DataArray(known.to_numpy(), {"item": known.index.to_numpy()}, ["item"])

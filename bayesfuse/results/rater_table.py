@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels, read_populations
 from bayesfuse.data.label_sets import LabelSets, known_answers
-from bayesfuse.data.responses import Responses, from_codes
+from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.data.vote_counts import VOTERS
@@ -293,7 +293,7 @@ def over_labels(sets: LabelSets) -> Responses:
     """Return the answers to all questions with a rater for every person, not one for each label."""
     table = sets.questions
     codes = table.item, table.rater // sets.n_labels, table.label
-    return from_codes(*codes, table.items, sets.raters, table.classes)
+    return table.with_rows(*codes, raters=sets.raters)
 
 
 def _without_model(responses: Responses, by: Any, truth: Any) -> pd.DataFrame:

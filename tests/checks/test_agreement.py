@@ -236,8 +236,11 @@ def test_results_are_scored_on_the_items_with_a_truth():
 
 def test_other_truths_are_refused():
     labels = probabilities([[0.5, 0.5]], [0, 1])
-    refused_table(r"name items that .* 'x'", bf.checks.label_scores, labels, {"x": 0})
-    refused_table("name classes that", bf.checks.label_scores, labels, {"i0": 2})
+    refused_table(r"of items that .* 'x'", bf.checks.label_scores, labels, {"x": 0})
+    refused_table("be among the classes", bf.checks.label_scores, labels, {"i0": 2})
+    both = pd.Series([0, 1], ["i0", "i0"])
+    refused_table("one true class", bf.checks.label_scores, labels, both)
+    assert bf.checks.label_scores(labels, 0 * both)["items"] == 1
     refused_table("need known labels", bf.checks.label_scores, labels, {})
     refused("bins", bf.checks.calibration, labels, {"i0": 0}, bins=0)
 

@@ -189,3 +189,22 @@ def test_columns_are_suggested():
     table = {"Ticket": [1, 1, 2, 2], "Coder": [*"abab"], "Tags": ["x,y", "x", "", "y"]}
     with pytest.raises(bf.errors.ResponsesError, match=r"item= \(did you mean 'Ticket'"):
         read(table, separator=",")
+
+
+def test_intervals_of_many_items_take_bounded_memory(monkeypatch):
+    rows = {"item": [1, 1, 2, 2, 3, 3], "rater": list("ababab")}
+    rows["label"] = [["x"], ["x", "y"], ["y"], ["y"], ["x"], ["y"]]
+    sets = read(rows)
+    at_once = bf.agreement(sets, draws=50, random_seed=1).measures
+    sizes = []
+
+    class Weights(np.random.Generator):
+        def multinomial(self, total, share, size):
+            sizes.append(size * len(share))
+            return super().multinomial(total, share, size)
+
+    monkeypatch.setattr("bayesfuse.checks.agreement.MAX_WEIGHTS", 12)
+    rng = Weights(np.random.default_rng(1).bit_generator)
+    in_parts = bf.agreement(sets, draws=50, random_seed=rng).measures
+    assert max(sizes) <= 12
+    pd.testing.assert_frame_equal(in_parts, at_once)

@@ -125,3 +125,12 @@ def test_classes_that_hold_the_names_of_others_are_noted():
     assert repr(sets).startswith("Responses: 2 responses and 1 partial answer to 2 items")
     kinds = ["fox or wolf", "fox", "wolf"]
     assert bf.Responses.from_partial_answers(frame, classes=kinds).n_classes == 3
+
+
+def test_classes_are_in_the_order_of_other_readers():
+    frame = {"item": [1, 2, 3], "rater": list("xyx")}
+    labels = ["healthy", "glaucoma", "healthy|glaucoma"]
+    table = bf.Responses.from_partial_answers({**frame, "label": labels})
+    assert table.classes.tolist() == ["healthy", "glaucoma"] and table.label.tolist() == [0, 1]
+    numbers = bf.Responses.from_partial_answers({**frame, "label": [10, 2, 10]})
+    assert numbers.classes.tolist() == [2, 10]

@@ -373,3 +373,15 @@ def test_odder_inputs_are_refused(read):
         read()
     rule, _, given = str(error.value).rpartition("Got")
     assert rule and given and "\n" not in str(error.value)
+
+
+def test_tables_of_other_rows_have_all_other_attributes():
+    table = bf.Responses.from_counts(
+        [["Low", "low"], ["mid", "top"]], [2, 3], classes=["low", "mid", "top"], normalise=True
+    ).completed()
+    changed = table.with_rows(table.item, table.rater, 2 - table.label)
+    assert changed.label.tolist() == [2, 2, 1, 0] and changed.silent is table.silent
+    names = "multiplicity", "ordered", "normalised"
+    assert all(np.all(getattr(changed, name) == getattr(table, name)) for name in names)
+    others = table.with_rows(table.item, table.rater, table.label, raters=np.array(["x", "y"]))
+    assert others.silent is None and others.normalised

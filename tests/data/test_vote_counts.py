@@ -77,3 +77,10 @@ def test_answer_has_labels_and_expected_errors_but_no_raters():
     assert "copies" not in text and "\nrater " not in text and "accuracy" not in text
     with pytest.raises(bf.errors.ModelError, match="not judged"):
         fused.raters()
+
+
+def test_the_positive_class_is_the_last():
+    counts = pd.DataFrame([[3, 1], [2, 5]], columns=["yes", "no"])
+    table = bf.Responses.from_votes(counts)
+    assert table.classes.tolist() == ["no", "yes"] and table.votes().tolist() == [[1, 3], [5, 2]]
+    assert bf.Responses.from_votes(counts, classes=["yes", "no"]).classes.tolist() == ["yes", "no"]

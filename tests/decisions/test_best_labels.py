@@ -81,6 +81,16 @@ def test_costs_that_do_not_fit_are_refused(result, costs, message):
         bf.decisions.best_labels(result, costs)
 
 
+def test_a_class_called_reject_is_no_decision():
+    result = labels_of(np.array([[0.9, 0.1], [0.2, 0.8]]))
+    labels = result["label_posterior"].dataset.assign_coords({"class": ["accept", "reject"]})
+    result = xr.DataTree.from_dict({"label_posterior": labels})
+    with pytest.raises(bf.errors.ModelError, match="No class may be called 'reject'"):
+        bf.decisions.best_labels(result, [[0, 1, 0.3], [1, 0, 0.3]])
+    best = bf.decisions.best_labels(result, 1 - np.eye(2))
+    assert best["label"].values.tolist() == ["accept", "reject"] and int(best["rejected"]) == 0
+
+
 def test_interval_is_of_the_cost_of_joint_draws():
     """Two items that are always right or wrong together cost 0 or 2, not 1."""
     probability = np.full((2, 2), 0.5)

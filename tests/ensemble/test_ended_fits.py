@@ -9,7 +9,7 @@ import pytest
 
 import bayesfuse as bf
 from bayesfuse.ensemble.schedule import Schedule, Size
-from bayesfuse.errors import ImpossibleDataError, QuickAnswerWarning
+from bayesfuse.errors import ImpossibleDataError, ModelError, QuickAnswerWarning
 from bayesfuse.models import DawidSkene
 
 pytestmark = pytest.mark.usefixtures("few_draws", "shared_errors")
@@ -156,3 +156,14 @@ def test_a_model_that_rules_the_data_out_is_left_out(crowd, fitted):
     told = bf.fuse(crowd.responses, **QUIET)
     assert "No class is possible" in str(told["comparison"]["outcome"].values)
     assert told.attrs["models"] == ["consensus", "even guesses", "clean items", "vote shares"]
+
+
+def test_a_sampled_model_that_does_not_allow_the_data_is_left_out(crowd, fitted, monkeypatch):
+    """As one that is approximated is, whichever error of a model it is."""
+    fitted()
+    monkeypatch.setattr(INDEPENDENCE, 0.8)
+    error = ModelError("No such rows. Got: rater 3.")
+    monkeypatch.setattr("bayesfuse.ensemble.fits.sample", lambda *_, **__: raises(error))
+    answer = bf.fuse(crowd.responses, **QUIET)
+    assert "No such rows" in str(answer["comparison"]["outcome"].values)
+    assert "consensus" in answer.attrs["models"]

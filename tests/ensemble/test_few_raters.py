@@ -104,3 +104,18 @@ def test_intervals_of_few_raters_hold_their_accuracies(n_raters):
     results = [bf.fuse(responses, **options) for responses, _, _ in made]
     # of 84 % at least, two standard errors of 8 tables
     assert coverage(results, [right for _, _, right in made]) > 0.84 - 0.26 / np.sqrt(n_raters)
+
+
+def test_estimated_groups_that_leave_three_sources_cannot_show_it_either():
+    """Five raters repeat one source, and two err independently of it."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(4, size=200)
+    right = rng.random((200, 3)) < [0.6, 0.8, 0.9]
+    sources = np.where(right, truth[:, None], (truth[:, None] + rng.integers(1, 4, (200, 3))) % 4)
+    labels = sources[:, [0, 0, 0, 0, 0, 1, 2]]
+    deviates = (rng.random(labels.shape) < 0.1) & (np.arange(7) < 5)
+    labels = np.where(deviates, (labels + rng.integers(1, 4, labels.shape)) % 4, labels)
+    evidence = examine(Inputs(bf.Responses.from_matrix(labels)))
+    assert evidence.groups == {"source 1": [0, 1, 2, 3, 4]} and evidence.grouped > 0.5
+    assert np.isnan(evidence.correlation) and evidence.independence == 0.5
+    assert not np.isnan(evidence.ungrouped.correlation)

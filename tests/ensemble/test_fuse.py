@@ -246,6 +246,12 @@ def test_labels_of_large_tables_are_predicted(crowd, unchecked, monkeypatch):
     assert fitted < 30
     assert f"Models are fitted to {fitted} of the 40 items" in told.overview()
     assert f"# Models are fitted to {fitted} of the 40" in told.explain()
+    space = {"responses": crowd.responses, "gold": known}
+    code = told.explain().replace(
+        "chains=4, random_seed", "chains=4, progressbar=False, random_seed"
+    )
+    exec(code.split("print(bf.label_probabilities")[0], space)
+    np.testing.assert_allclose(probabilities(space["fused"]), probabilities(told), atol=1e-6)
     assert "(ordered=True, --ordered)" in "".join(told.advice)
     labels = told.labels().set_index("item")
     assert (labels.loc[list(known), "probability"] > 0.9).all() and len(labels) == 40

@@ -76,6 +76,11 @@ def test_odd_known_labels():
     table = bf.Responses.from_matrix(answers, items=list(range(20)))
     silent = hold_out_gold(Inputs(table, gold={3: 1}))  # an item without responses
     assert silent.known is None and silent.gold == {3: 1}
+    refused("no known item has responses", hold_out_gold, Inputs(table, gold={3: 1}), 0.1)
+    quick = {"minutes": 1e-9, "random_seed": 1, "progressbar": False}
+    with pytest.warns(QuickAnswerWarning):
+        unused = bf.fuse(table, gold={3: 1, 7: 0}, **quick)
+    assert "No known item has responses (2 known)" in unused.overview()
     every = {item: item % 2 for item in range(20)}
     for gold in ({0: 1}, {0: 1, 1: 1, 4: 1}, {0: 0, 3: 1}, every):
         with pytest.warns(QuickAnswerWarning):

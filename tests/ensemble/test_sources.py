@@ -118,3 +118,13 @@ def test_answers_count_copies_once():
         )
     assert "share a source" in fused.overview() or "count as one" in fused.overview()
     assert np.mean(gains) > 0.0
+
+
+def test_a_group_is_represented_by_the_rater_of_most_items():
+    answers = independent(np.random.default_rng(1), np.arange(200) % 2, [0.7] * 8).astype(float)
+    answers[20:, 0] = np.nan
+    table = bf.Responses.from_matrix(answers)
+    first, last = (
+        measure_dependence(table, None, 0, {"source": raters}) for raters in ([0, 1], [1, 0])
+    )
+    assert first.correlation == last.correlation and first.error == last.error

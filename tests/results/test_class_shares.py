@@ -303,3 +303,18 @@ def test_rare_classes_are_healthy(prevalence, per_item):
 def test_real_crowds_are_healthy(development_data, name):
     responses, _ = development_data(name)
     bf.find_map(DawidSkene(responses))  # warnings are errors here
+
+
+def test_shares_of_new_items_follow_the_seed():
+    """Also the response more that shares of few items have, of which weights say nothing."""
+
+    class EqualWeights(np.random.Generator):
+        def standard_exponential(self, size):
+            return np.ones(size)
+
+    result = drawn_result(np.tile([0, 1], (50, 1)), ["no", "yes"])
+    lows = []
+    for seed in (1, 2):
+        rng = EqualWeights(np.random.default_rng(seed).bit_generator)
+        lows.append(bf.class_shares(result, random_seed=rng)[0]["new_low"].to_numpy())
+    assert (lows[0] != lows[1]).all()

@@ -39,6 +39,8 @@ def test_exact_scores_and_credit_for_overlap():
     assert (
         right.tolist() == bf.checks.span_scores(DRAWS[:1], SEQUENCES, FOUND)["precision"].tolist()
     )
+    twice = bf.checks.span_scores(pd.concat([truth, truth[:2]]), SEQUENCES, FOUND)["precision"]
+    assert twice.tolist() == right.tolist()
     refused("compared with the spans found=", bf.checks.span_scores, truth, SEQUENCES)
     part = truth[truth["item"].isin(list("bacdf"))]  # the second sequence is not known whole
     assert bf.checks.span_scores(part, SEQUENCES, FOUND)["recall"].tolist() == [1.0, 1.0]
