@@ -64,6 +64,11 @@ def of_arrays(arrays: Iterable[NDArray[Any]]) -> str:
     return _digest([_wide(array) for array in arrays])
 
 
+def seed_of(values: NDArray[np.float64]) -> int:
+    """Return a seed that follows from numbers, whatever the order in which they were summed."""
+    return int(_digest([np.round(values, 6) + 0.0]), 16)
+
+
 def of_draws(values: NDArray[Any]) -> NDArray[np.int64]:
     """Return one number for each draw of ``values`` (chain, draw, …), equal for equal draws."""
     shape = values.shape[:2]

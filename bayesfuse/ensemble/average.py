@@ -54,7 +54,7 @@ def mixture(
     draws = {name: all_draws(result) for name, result in results.items()}
     total = CHAINS * DRAWS
     up_to = np.cumsum([weights[name] for name in draws])
-    parts = np.diff(np.rint(total * up_to / up_to[-1]), prepend=0.0).astype(np.int64)
+    parts = np.diff(np.rint(np.round(total * up_to / up_to[-1], 6)), prepend=0.0).astype(np.int64)
     order = rng.permutation(total)
     variables: dict[str, xr.DataArray] = {}
     for variable in SHARED:

@@ -185,10 +185,10 @@ def pooled(
 
     Draws of results without parameters (vote shares) are independent.
     """
-    seed = int(fingerprint.of_arrays([labels["probability"].values]), 16)
-    rng, items, classes = np.random.default_rng(seed), labels["item"], labels["class"]
+    items, classes = labels["item"], labels["class"]
+    rng = np.random.default_rng(fingerprint.seed_of(labels["probability"].mean("item").values))
     number = _room_for(len(items))
-    exact = number * np.asarray(weights)
+    exact = np.round(number * np.asarray(weights), 6)  # whatever the last digits of equal weights
     shares = exact.astype(np.int64)
     shares[np.argsort(shares - exact, kind="stable")[: number - shares.sum()]] += 1
     parts = []

@@ -128,7 +128,8 @@ class LabelSummary:
         points = spaced_rows(observation, parameters, min(PRIOR_DRAWS, n_chains * n_draws))
         self.knowledge = prior_knowledge(observation, points)
         if joint_labels.max_stored_draws(observation):
-            seed = int(fingerprint.of_set(identify_draws(posterior)[1]), 16)
+            values = posterior[identify_draws(posterior)[0]]
+            seed = fingerprint.seed_of(values.mean(["chain", "draw"]).values)
             self.draws = joint_labels.sample(observation, parameters, seed, seconds)
 
 

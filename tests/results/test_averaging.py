@@ -10,6 +10,8 @@ from typed_crowds import answers
 import bayesfuse as bf
 from bayesfuse.models import DawidSkene, HiddenMarkov, LabellingFunctions, MarkovRandomField
 from bayesfuse.results.build import rebuild
+from bayesfuse.results.compatibility import observation_of, parameters
+from bayesfuse.results.label_summary import summarize_labels
 
 pytestmark = pytest.mark.filterwarnings("ignore:Estimated shape parameter")  # of few draws
 
@@ -255,3 +257,21 @@ def test_too_few_draws_for_leave_one_out_are_refused():
     few = fitted({0: DawidSkene(bf.Responses.from_matrix([[0, 0], [1, 0], [1, 1]]))}, 5)
     refused(r"at least 25 draws.* Got: 10 draws in 0", bf.average, few)
     assert bf.average(few, {0: 1})["label_posterior"].attrs["method"] == "average of 0"
+
+
+def test_joint_draws_do_not_depend_on_the_last_digits_of_a_sum():
+    """Seeds were hashes of all digits, so another order of summation drew other labels."""
+    responses = bf.datasets.simulate_dawid_skene(60, 4, 2, random_seed=1).responses
+    results = {}
+    for kind in ("class", "coin", "confusion"):
+        model = DawidSkene(responses, raters=kind)
+        result = results[kind] = bf.fit(model, draws=40, random_seed=1, progressbar=False)
+        near = result["posterior"].to_dataset().astype(float) * (1.0 + 1e-14)
+        again = summarize_labels(observation_of(result, model), parameters(result, model), near)
+        assert np.array_equal(again.draws["label"], result["label_draws"]["label"])
+    weights = np.full(3, 1 / 3)
+    mixed = [
+        bf.average(results, dict(zip(results, each, strict=True)))["label_draws"]["label"]
+        for each in (weights, weights + [1e-16, 0.0, -2e-16])
+    ]
+    assert np.array_equal(*mixed)
