@@ -272,6 +272,6 @@ def test_joint_draws_do_not_depend_on_the_last_digits_of_a_sum():
     weights = np.full(3, 1 / 3)
     mixed = [
         bf.average(results, dict(zip(results, each, strict=True)))["label_draws"]["label"]
-        for each in (weights, weights + [1e-16, 0.0, -2e-16])
+        for each in (weights, weights + np.array([1e-16, 0.0, -2e-16]))
     ]
     assert np.array_equal(*mixed)
