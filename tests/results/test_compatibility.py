@@ -28,7 +28,6 @@ import bayesfuse as bf
 from bayesfuse import checks
 from bayesfuse.errors import ModelError, NoGroupsWarning
 from bayesfuse.models import DawidSkene, HiddenMarkov, LatentGroup, MarkovRandomField
-from bayesfuse.raters.dependence import Groups
 
 
 def relabelled(responses):
@@ -302,7 +301,7 @@ def test_rows_of_summaries_are_what_they_are_named(fitted, tmp_path):
 )
 def test_groups_may_be_mappings_or_lists(groups):
     responses = bf.Responses.from_matrix(np.eye(5, dtype=int), raters=list("abcde"))
-    found = Groups.read(groups, responses)
+    found = LatentGroup(responses, groups).groups
     assert found.assignment.tolist() == [0, 1, 0, -1, 1]
     assert list(found.members.values()) == [["a", "c"], ["b", "e"]]
 
