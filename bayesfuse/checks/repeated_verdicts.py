@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bayesfuse.data import fingerprint
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.silence import first_rows
+from bayesfuse.numerics import repeats as kernels
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.priors import diagonal
 
@@ -68,13 +69,13 @@ def independence(
     if n_raters < 4:
         return probability
     part = table if part is None else part
-    evidence = _fit(part, raters, COMPARING).evidence
+    evidence = _fit(part, raters, COMPARING)[1]
     separate = probability.copy()
     for place in np.argsort(-table.per_rater[raters], kind="stable")[:MAX_COMPARED]:
         nearest = _nearest(part, int(raters[place]))
         together = _with_raters(part, np.where(part.rater == nearest, raters[place], part.rater))
         remaining = raters[raters != nearest]
-        gain = _fit(together, remaining, COMPARING).evidence - evidence
+        gain = _fit(together, remaining, COMPARING)[1] - evidence
         is_one = scipy.special.expit(gain - 2.0 * np.log(n_raters))
         if is_one > NEGLIGIBLE:
             without = _with_raters(table, np.where(table.rater == nearest, -1, table.rater))
@@ -106,58 +107,45 @@ def _with_raters(table: Responses, rater: NDArray[np.int64]) -> Responses:
     return table.with_rows(table.item[rows], rater[rows], table.label[rows])
 
 
-class _Fit(NamedTuple):
-    """A model of verdicts: their log likelihood and labels by other raters, (pairs, classes)."""
+class _Pairs(NamedTuple):
+    """Pairs of items and raters: the first row and rater of each, the first pair of each item."""
 
-    log_lik: Array
-    others: Array
-    evidence: float  # log likelihood of the table
+    begin: NDArray[np.int64]
+    rater: NDArray[np.int64]
+    first: NDArray[np.int64]
+    copies: Array  # items like each
 
 
-def _log_responses(
-    table: Responses, pair: NDArray[np.int64], copies: Array, verdicts: Array
-) -> Array:
-    """Return log probabilities of the responses of pairs by verdict, at rows given these."""
+def _pairs(table: Responses) -> _Pairs:
+    _, first, _ = pairs_of(table)
+    begin = np.append(first, table.n_responses)
+    of_items = np.searchsorted(first, table.start)
+    return _Pairs(begin, table.rater[first], of_items, table.multiplicity.astype(float))
+
+
+def _fit(table: Responses, raters: NDArray[np.int64], iterations: int) -> tuple[Array, float]:
+    """Fit the model in which verdicts of these raters may be wrong, by EM.
+
+    Return log probabilities of labels by the responses of other raters (pairs, classes), and the
+    log likelihood.
+    """
+    pairs = _pairs(table)
+    verdict = most_frequent(table, pairs_of(table)[0])
     n_raters, n_classes = table.n_raters, table.n_classes
-    weight = (verdicts * copies[:, None])[pair]
-    counts = _sums(weight, table.cell.astype(np.int64), n_raters * n_classes)
-    counts = counts.reshape(n_raters, n_classes, n_classes).swapaxes(1, 2) + diagonal(n_classes)
-    log_rows = np.log(counts / counts.sum(axis=2, keepdims=True))
-    return _sums(log_rows[table.rater, :, table.label], pair, len(verdicts))
-
-
-def _fit(table: Responses, raters: NDArray[np.int64], iterations: int) -> _Fit:
-    """Return the model in which verdicts of these raters may be wrong, by EM."""
-    pair, first, _ = pairs_of(table)
-    verdict = most_frequent(table, pair)
-    n_raters, n_classes = table.n_raters, table.n_classes
-    item, rater = table.item[first], table.rater[first]
-    copies = table.multiplicity[item].astype(float)
+    item = table.item[pairs.begin[:-1]]
     labels = _vote_shares(table, item * n_classes + table.label[verdict])
     right = np.where(np.isin(np.arange(n_raters), raters), 0.8, 1.0)  # of verdicts, by rater
-    verdicts: Array = labels[item]
-
+    verdicts, prior = labels[item], diagonal(n_classes)
+    counts, others, evidence = np.empty((n_raters, n_classes, n_classes)), verdicts.copy(), 0.0
+    rows = pairs.begin, table.label, pairs.rater
     for _ in range(iterations):
-        log_lik = _log_responses(table, pair, copies, verdicts)
-        log_verdict = _through_verdict(log_lik, right[rater])
-        shares = (labels * table.multiplicity[:, None]).sum(axis=0) + 1.0
-        labels = np.log(shares / shares.sum()) + _sums(log_verdict, item, table.n_items)
-        of_items = np.logaddexp.reduce(labels, axis=1, keepdims=True)
-        labels -= of_items
-        others = labels[item] - log_verdict  # labels by the responses of other raters
-        others -= np.logaddexp.reduce(others, axis=1, keepdims=True)
-        labels = np.exp(labels)
-        # the verdict given all responses: right, or another class with equal probabilities
-        same = np.exp(others + log_lik)
-        different = (1.0 - np.exp(others)) * np.exp(log_lik) / (n_classes - 1.0)
-        same, different = right[rater, None] * same, (1.0 - right[rater, None]) * different
-        verdicts = same + different
-        total = np.maximum(verdicts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        verdicts /= total
-        is_right = np.bincount(rater, copies * (same / total).sum(axis=1), n_raters)
-        n_pairs = np.bincount(rater, copies, n_raters)
-        right[raters] = ((is_right + 1.0) / (n_pairs + 2.0))[raters]
-    return _Fit(log_lik, others, float(of_items[:, 0] @ table.multiplicity))
+        kernels.sum_labels(*rows, pairs.copies[item], verdicts, prior, counts)
+        log_rows = np.log(counts / counts.sum(axis=2, keepdims=True))
+        evidence, n_right, n_pairs = kernels.update_verdicts(
+            pairs.first, *rows, pairs.copies, log_rows, labels, right, verdicts, others
+        )
+        right[raters] = ((n_right + 1.0) / (n_pairs + 2.0))[raters]
+    return np.log(np.maximum(others, np.finfo(float).tiny)), evidence
 
 
 def _log_odds(table: Responses, raters: NDArray[np.int64]) -> Array:
@@ -166,36 +154,32 @@ def _log_odds(table: Responses, raters: NDArray[np.int64]) -> Array:
     Whether repeats share a verdict or not, a single response has the same probability, so that
     raters with few repeats are not judged by the others.
     """
-    others = _fit(table, raters, ITERATIONS).others
-    pair, first, size = pairs_of(table)
-    pairs = np.flatnonzero(np.isin(table.rater[first], raters))
-    others, copies = others[pairs], table.multiplicity[table.item[first[pairs]]].astype(float)
-    rows = np.flatnonzero(np.isin(pair, pairs))
-    place, label = np.searchsorted(pairs, pair[rows]), table.label[rows]
-    of_pair = np.searchsorted(raters, table.rater[first[pairs]])
-    of_rater, n_classes = of_pair[place], table.n_classes
+    others = _fit(table, raters, ITERATIONS)[0]
+    pairs = _pairs(table)
+    size, item = np.diff(pairs.begin), table.item[pairs.begin[:-1]]
+    chosen = np.flatnonzero(np.isin(pairs.rater, raters))
+    label = table.label[np.repeat(np.isin(pairs.rater, raters), size)]
+    others, copies, size = others[chosen], pairs.copies[item[chosen]], size[chosen]
+    begin = np.append(0, np.cumsum(size))
+    rows = begin, label, np.searchsorted(raters, pairs.rater[chosen])
+    n_classes = table.n_classes
+    prior, alike = diagonal(n_classes), np.eye(n_classes)
+    counts = np.empty((len(raters), n_classes, n_classes))
     log_likelihood = np.empty((1 + len(ALIKE), len(raters)))
     classes: Array = np.exp(others)
     for number, share in enumerate((0.0, *ALIKE)):
-        effective = 1.0 / (1.0 + (size[pairs] - 1.0) * share**2)
+        weight = copies / (1.0 + (size - 1.0) * share**2)
         for _ in range(MORE_ITERATIONS if number else ITERATIONS):
-            weight = (classes * (copies * effective)[:, None])[place]
-            counts = _sums(weight, of_rater * n_classes + label, len(raters) * n_classes)
-            counts = counts.reshape(-1, n_classes, n_classes).swapaxes(1, 2) + diagonal(n_classes)
+            kernels.sum_labels(*rows, weight, classes, prior, counts)
             probability = counts / counts.sum(axis=2, keepdims=True)
-            by_verdict = (1.0 - share) * probability + share * np.eye(n_classes)
-            verdict = np.maximum(probability @ np.linalg.pinv(by_verdict), 0.0)
+            by_verdict = (1.0 - share) * probability + share * alike
+            # verdicts by class (V) with V @ by_verdict = probability
+            verdict = np.maximum((alike - share * np.linalg.inv(by_verdict)) / (1.0 - share), 0.0)
             verdict /= verdict.sum(axis=2, keepdims=True)
-            log_mass = _sums(np.log(by_verdict)[of_rater, :, label], place, len(pairs))
-            top = log_mass.max(axis=1, keepdims=True)
-            mass = np.exp(log_mass - top)
-            by_class = np.zeros_like(mass)
-            for column in range(n_classes):
-                by_class += verdict[of_pair, :, column] * mass[:, [column]]
-            classes = others + np.log(np.maximum(by_class, np.finfo(float).tiny)) + top
-            evidence = np.logaddexp.reduce(classes, axis=1)
-            classes = np.exp(classes - evidence[:, None])
-        log_likelihood[number] = np.bincount(of_pair, copies * evidence, len(raters))
+            evidence = kernels.update_classes(
+                *rows, copies, others, np.log(by_verdict), verdict, classes
+            )
+        log_likelihood[number] = evidence
     shared = np.logaddexp.reduce(log_likelihood[1:], axis=0) - np.log(len(ALIKE))
     log_odds: Array = log_likelihood[0] - shared
     return log_odds
@@ -217,18 +201,3 @@ def _with_shared_prior(log_odds: Array) -> Array:
     weight = scipy.special.softmax(log_lik.sum(axis=1))
     averaged: Array = weight @ probability
     return averaged
-
-
-def _through_verdict(log_lik: Array, right: Array) -> Array:
-    """Return log probabilities of pairs by class, from those by verdict, (pairs, classes)."""
-    top = log_lik.max(axis=1, keepdims=True)
-    mass = np.exp(log_lik - top)
-    wrong = (1.0 - right)[:, None] * (mass.sum(axis=1, keepdims=True) - mass)
-    mass = right[:, None] * mass + np.maximum(wrong, 0.0) / (mass.shape[1] - 1.0)
-    log_mass: Array = np.log(np.maximum(mass, np.finfo(float).tiny)) + top
-    return log_mass
-
-
-def _sums(values: Array, group: NDArray[np.int64], n_groups: int) -> Array:
-    """Return sums of rows by group, (groups, columns)."""
-    return np.stack([np.bincount(group, column, n_groups) for column in values.T], axis=1)
