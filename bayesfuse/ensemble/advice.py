@@ -119,7 +119,7 @@ def warn_of_votes(fits: Fits, minutes: float) -> Advice:
     if fits.was_interrupted:
         words = "The first fit was interrupted", "let one model be fitted", "an interruption."
     elif outcome != NO_TIME:
-        words = "No model allows these data", "mend gold= or tags", outcome
+        words = "No model could be fitted", "change what the error names", outcome
     reason, remedy, got = words
     warn(
         f"{reason}, so labels are vote shares, and raters are not judged; {remedy}. Got: {got}",
