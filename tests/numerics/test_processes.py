@@ -258,6 +258,25 @@ def test_reloaded_modules_are_compiled_as_they_are_now(home):
     assert run(home) == (-21.0, 0)
 
 
+@pytest.mark.parametrize("first", ["nested(20.0, 1)", "total(20.0, 1)"])
+def test_kernels_of_any_number_of_arguments_are_loaded_once(home, first):
+    """Their arguments are of one type called by kernels, of another that looks alike by Python."""
+    (home / "caller.py").write_text(
+        "from bayesfuse.numerics.kernels import kernel\n"
+        "@kernel\ndef total(*values):\n    x, number = values\n    return x + number\n"
+        "@kernel\ndef nested(x, number):\n    return total(x, number)\n"
+    )
+    script = SCRIPT.partition("from bayesfuse.caller")[0] + (
+        "from bayesfuse.caller import nested, total\n"
+        "results = [eval(sys.argv[2]) for _ in range(3)]\n"
+        "print(results[2], sum(total.stats.cache_hits.values()))\n"
+    )
+    assert run(home, first, script) == (21.0, 0)
+    for code in ("nested(20.0, 1)", "total(20.0, 1)"):
+        assert run(home, code, script)[0] == 21.0
+        assert run(home, code, script)[1] <= 1
+
+
 def test_nowhere_to_write_and_full_disks_lose_no_result(home):
     script = f"import os\ndef full(*_): raise OSError(28, 'full')\nos.replace = full\n{SCRIPT}"
     assert run(home, "2.0", script) == (21.0, 0)
