@@ -8,7 +8,8 @@ import numpy as np
 import pymc as pm
 
 import bayesfuse as bf
-from bayesfuse.data.label_sets import LabelSets, known_answers
+from bayesfuse.data.known_sets import known_answers
+from bayesfuse.data.label_sets import LabelSets
 from bayesfuse.data.names import listed
 from bayesfuse.errors import require_count, require_kind
 from bayesfuse.observation.model import LabelModel

@@ -54,8 +54,8 @@ class Files(NamedTuple):
         alike.
         """
         frame = self.frame[columns].astype("string")
-        frame = frame if is_list else frame.drop_duplicates()
         require_complete(frame, self, need)
+        frame = frame if is_list else frame.drop_duplicates()
         if (repeats := frame[columns[0]].duplicated()).any():
             item = quoted(frame[columns[0]][repeats].iloc[0])
             raise CommandError(f"{rule}. Got: several for item {item} in {self.path}")
@@ -72,6 +72,7 @@ def read_files(paths: list[Path], columns: Sequence[str], has_header: bool = Tru
             raise CommandError(f"column names must be on one line. Got: several lines in {path}")
         refuse_nested(frame)
         has_index = not isinstance(frame.index, pd.RangeIndex)
+        frame = frame if has_index else frame.reset_index(drop=True)  # numbers are those of rows
         frame, _, headings = without_headings(frame)
         if frames and frame.columns.tolist() != frames[0].columns.tolist():
             raise CommandError(
@@ -163,5 +164,6 @@ def require_complete(frame: pd.DataFrame, files: Files, rule: str) -> None:
     gaps = frame.isna().any(axis=1)
     if gaps.any():
         several = f", and in {gaps.sum() - 1:,} others" if gaps.sum() > 1 else ""
-        row: Any = gaps.idxmax()
+        names = files.frame.index  # some rows of the file may have been left out
+        row = int(names.get_indexer_for(gaps.index[[gaps.to_numpy().argmax()]])[0])
         raise CommandError(f"{rule}. Got: a missing value in {files.line(row)}{several}")

@@ -66,7 +66,12 @@ def _json_as_text(path: Path, source: Any) -> pd.DataFrame:
         rows = parse_records(path.name, source.getvalue())
     else:
         rows = [row for name, data in _contents(Path(source)) for row in parse_records(name, data)]
-    if len(rows) == 1 and all(isinstance(cells, dict) for cells in rows[0].values()):
+    columns = list(rows[0].values()) if len(rows) == 1 else []
+    if columns and all(isinstance(cells, list) for cells in columns):
+        values = pd.DataFrame(
+            dict(zip(rows[0], map(pd.Series, columns), strict=True)), dtype=object
+        )
+    elif columns and all(isinstance(cells, dict) for cells in columns):
         values = pd.DataFrame({name: pd.Series(cells) for name, cells in rows[0].items()})
         if values.index.tolist() == [*map(str, range(len(values)))]:
             values = values.reset_index(drop=True)

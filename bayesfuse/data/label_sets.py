@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
 from bayesfuse.data.arrays import as_array, column_names, present, shown
-from bayesfuse.data.class_names import as_spelt, labels_once
+from bayesfuse.data.class_names import labels_once
 from bayesfuse.data.column_roles import did_you_mean, known_names, suggest_columns
 from bayesfuse.data.joined_labels import warn_of_joined
 from bayesfuse.data.missing_text import note_missing_sets, sets_without_skipped
@@ -208,14 +208,14 @@ def _read(
     rater, raters = encode(as_array(frame[sources[1]]), None, "rater", sources[1])
     if column_of["label"]:
         cells = as_array(frame[column_of["label"]])
-        sets = sets_without_skipped([_labels_of(cell, separator) for cell in cells], labels)
+        sets = sets_without_skipped([labels_of(cell, separator) for cell in cells], labels)
         note_missing_sets(cells, sets)
         rows, label_names = _of_sets(_spelt(sets, labels, normalise), labels)
         if labels is None:
             is_used = any(isinstance(cell, str) and (separator or "") in cell for cell in cells)
             warn_of_joined(label_names.tolist(), separator, is_used)
     else:
-        rows, label_names = _of_indicators(frame, [n for n in names if n not in sources], labels)
+        rows, label_names = of_indicators(frame, [n for n in names if n not in sources], labels)
     yes, is_answered = _united(rows, item * len(raters) + rater)
     allowed = _labels_asked(raters, label_names, asked)
     table = _of_answers(kind, (items, raters, label_names), yes, is_answered, allowed)
@@ -226,7 +226,7 @@ Rows = Sequence[Mapping[int, bool] | None]
 """Answers by label of every row of a table, None where the row has no response."""
 
 
-def _labels_of(cell: Any, separator: str | None) -> list[Any] | None:
+def labels_of(cell: Any, separator: str | None) -> list[Any] | None:
     """Return the labels in a cell, None if it is missing."""
     if is_list_like(cell):
         return list(cell)
@@ -262,7 +262,7 @@ def _of_sets(sets: Sequence[list[Any] | None], declared: Any) -> tuple[Rows, NDA
     return rows, names
 
 
-def _of_indicators(frame: pd.DataFrame, columns: list[Any], declared: Any) -> tuple[Rows, Any]:
+def of_indicators(frame: pd.DataFrame, columns: list[Any], declared: Any) -> tuple[Rows, Any]:
     """Return the answers of columns of 0 and 1, missing where a rater was not asked."""
     columns = columns if declared is None else list(declared)
     if absent := [name for name in columns if name not in frame]:
@@ -333,67 +333,3 @@ def _labels_asked(raters: NDArray[Any], labels: NDArray[Any], asked: Any) -> lis
         {place[name] for name in asked[rater]} if rater in asked else everything
         for rater in raters.tolist()
     ]
-
-
-def known_answers(label_sets: LabelSets, gold: Any) -> dict[Any, str]:
-    """Return known answers to questions, by name, from known sets of items."""
-    item_of, label_of = (
-        {name: at for at, name in enumerate(names.tolist())}
-        for names in (label_sets.items, label_sets.labels)
-    )
-    names, answers = label_sets.questions.items, {}
-    for item, entry in _known_sets(label_sets, gold).items():
-        if isinstance(entry, Mapping):
-            known = dict(entry)
-        else:
-            labels = _labels_of(entry, label_sets.separator)
-            if labels is None:
-                continue
-            known = dict.fromkeys(label_of, False) | dict.fromkeys(labels, True)
-        if label_sets.normalised:
-            known = dict(zip(as_spelt(known, label_sets.labels), known.values(), strict=True))
-        if item not in item_of or (unknown := [name for name in known if name not in label_of]):
-            got = f"item {item!r}" if item not in item_of else f"label {unknown[0]!r}"
-            raise ResponsesError(
-                "Known sets are of items and labels of the table; labels= of from_label_sets adds "
-                f"labels. Got: {got}."
-            )
-        for label, is_set in known.items():
-            question = names[item_of[item] * label_sets.n_labels + label_of[label]]
-            answers[question] = str(CLASSES[int(bool(is_set))])
-    return answers
-
-
-def _known_sets(label_sets: LabelSets, gold: Any) -> Mapping[Any, Any]:
-    """Return known sets by item; several rows of an item are united, as those of a rater are."""
-    if isinstance(gold, Mapping | pd.Series):
-        return _united_sets(gold.items(), label_sets.separator)
-    names = column_names(gold)
-    item, label = (known_names(names or [], role) for role in ("item", "label"))
-    if not item:
-        raise ResponsesError(
-            "Known sets of labels (gold=) are a mapping from items to sets, or to a mapping from "
-            "labels to whether they apply, or a DataFrame with the columns item and label, or a "
-            f"column of 0 and 1 for every label. Got: {type(gold).__name__}."
-        )
-    items = as_array(gold[item[0]]).tolist()
-    if label:
-        return _united_sets(zip(items, as_array(gold[label[0]]), strict=True), label_sets.separator)
-    labels = set(label_sets.labels.tolist())
-    spelt = as_spelt(names or [], label_sets.labels) if label_sets.normalised else names or []
-    columns = [name for name, known in zip(names or [], spelt, strict=True) if known in labels]
-    answers, _ = _of_indicators(pd.DataFrame(gold), columns, None)
-    sets = [{columns[at]: is_set for at, is_set in (row or {}).items()} for row in answers]
-    return _united_sets(zip(items, sets, strict=True), label_sets.separator)
-
-
-def _united_sets(rows: Iterable[tuple[Any, Any]], separator: str | None) -> dict[Any, Any]:
-    """Return the sets, or the answers by label, of every item in one or several rows."""
-    known: dict[Any, Any] = {}
-    for item, entry in rows:
-        if isinstance(entry, Mapping):
-            answers = known.setdefault(item, {})
-            answers |= {name: is_set or answers.get(name, False) for name, is_set in entry.items()}
-        elif (labels := _labels_of(entry, separator)) is not None:
-            known[item] = [*known.get(item, ()), *labels]
-    return known

@@ -136,7 +136,7 @@ def survey(frame: pd.DataFrame, layout: Layout) -> Survey | None:
         items=int(frame[layout.item].nunique()),
         raters=frame[layout.rater].dropna().unique(),
         classes=label.dropna().unique(),
-        number=label.value_counts().to_dict() if layout.normalise else {},
+        number=label.astype(object).value_counts().to_dict() if layout.normalise else {},
         range=(as_python(unit.min()), as_python(unit.max())),
         kinds=tuple(_kind(frame[name]) for name in layout.columns[:3]),
         content=int(content.to_numpy().sum(dtype=np.uint64)),

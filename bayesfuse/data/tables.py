@@ -109,8 +109,12 @@ def read_table(
         if separator or note:
             typed, naming = with_types(frame, roles, naming)
             if note:  # the headings made text of numbers
-                numbers = [name for name in typed if typed[name].dtype != frame[name].dtype]
-                code.append(f"frame[{numbers}] = frame[{numbers}].apply(pd.to_numeric)")
+                changed = [name for name in typed if typed[name].dtype != frame[name].dtype]
+                booleans = [name for name in changed if typed[name].dtype == bool]
+                if numbers := [name for name in changed if name not in booleans]:
+                    code.append(f"frame[{numbers}] = frame[{numbers}].apply(pd.to_numeric)")
+                if booleans:
+                    code.append(f"frame[{booleans}] = frame[{booleans}].replace({BOOLEANS})")
             else:
                 texts = [name for name in typed if not roles.is_long or name in roles]
                 texts = [name for name in texts if is_altered(typed[name])]

@@ -116,7 +116,8 @@ def _ended(fits: Fits, interrupted: bool, planned: float) -> str:
     late = f"Time ended before {fits.n_late} of {len(fits.tried)} models"
     ended = "Interrupted, so incomplete" if interrupted else late
     if planned < 1.0 - LEAST_WEIGHT:
-        against = "the table speaks against the models fitted, which" if planned < 0.5 else "they"
+        models = "the models fitted"
+        against = f"the table speaks against {models}, which" if planned < 0.5 else models
         ended += f": {against} would have a weight of {planned:.0%} if all fits had finished"
     return f"{ended}. "
 

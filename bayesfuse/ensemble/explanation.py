@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
+from bayesfuse.data.names import places
+from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble import diagnostics, known
 from bayesfuse.ensemble.average import PREDICTED
 from bayesfuse.ensemble.evidence import Evidence
@@ -53,11 +57,7 @@ def code_of_answer(
         lines.append(f"{SHARED_START} = bf.find_map(bf.models.DawidSkene(responses{gold}))")
     lines += [f"# {note}" for note in notes]
     if are_of_part:
-        lines += [
-            "table = responses",
-            f"order = np.random.default_rng({seed}).permutation(table.n_items)",
-            f"responses = table.take(np.sort(order[:{fits.inputs.responses.n_items}]))",
-        ]
+        lines += _part(inputs.responses, fits.inputs.responses, seed)
     lines.append("results = {}")
     for fit in complete:
         lines += [f"# {fit.candidate.why}", f"model = {fit.candidate.code(fits.inputs)}"]
@@ -95,3 +95,18 @@ def code_of_answer(
         "print(bf.decisions.rank_items(fused))",
     ]
     return "\n".join(lines)
+
+
+def _part(table: Responses, part: Responses, seed: int) -> list[str]:
+    """Return the calls that take a part of the items: random ones, and some for their raters."""
+    order = np.random.default_rng(seed).permutation(table.n_items)
+    is_taken = np.isin(order, places(part.items, table.items))
+    n_random = int(np.append(is_taken, False).argmin())
+    more = np.sort(order[n_random:][is_taken[n_random:]]).tolist()
+    taken = f"order[:{n_random}]"
+    return [
+        "table = responses",
+        f"order = np.random.default_rng({seed}).permutation(table.n_items)",
+        *([f"taken = np.append({taken}, {more})"] if more else []),
+        f"responses = table.take(np.sort({'taken' if more else taken}))",
+    ]

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from bayesfuse.data.describing import as_columns, bullet, in_one_line, paragraph
-from bayesfuse.data.label_sets import LabelSets, known_answers
+from bayesfuse.data.known_sets import known_answers
+from bayesfuse.data.label_sets import LabelSets
 from bayesfuse.ensemble.candidates import Selection, Side
 from bayesfuse.ensemble.diagnostics import chain_findings, label_precision
 from bayesfuse.ensemble.fits import NO_TIME, Fits, Session, run

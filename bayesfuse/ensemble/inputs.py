@@ -215,6 +215,13 @@ def _with_checked_structure(inputs: Inputs) -> Inputs:
         require_choice("groups", inputs.groups, "moments", "posterior")
     elif inputs.groups is not None:
         Groups.read(inputs.groups, inputs.responses)
+    if inputs.groups is not None and inputs.responses.silent is not None:
+        if not are_labelling_functions(inputs.responses):
+            raise ModelError(
+                "The models of groups have no abstentions: leave out groups=, or abstain= where "
+                "the table is read, so that an abstention is no response. Got: groups= and raters "
+                "who may abstain."
+            )
     present = {name for name in STRUCTURES if getattr(inputs, name) is not None}
     if len(present) > 1 and present not in COMBINATIONS:
         raise ModelError(
@@ -244,7 +251,7 @@ def mend_tags(inputs: Inputs) -> Inputs:
 
 def hold_out_gold(inputs: Inputs, gold_error: float = 0.0) -> Inputs:
     """Return inputs with known labels in ``known``, where they are used on top of the models."""
-    if inputs.gold is None:
+    if not inputs.gold:
         if gold_error:
             raise ModelError(
                 "gold_error= is the probability that a known label is wrong, so it needs known "

@@ -330,7 +330,7 @@ def with_classes(responses: Responses, classes: NDArray[Any]) -> Responses:
             f"others. Got: {as_python(unknown[0])!r} ({len(unknown)} such), which is not among "
             f"{shown(classes)}."
         )
-    if np.array_equal(place, np.arange(len(classes))):
+    if np.array_equal(as_array(responses.classes), classes):
         return responses
     stated = responses.stated
     if stated is not None:

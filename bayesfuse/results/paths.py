@@ -11,12 +11,14 @@ import pymc as pm
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayesfuse.data.arrays import as_python, shown
 from bayesfuse.data.gold_tables import Names, read_gold
 from bayesfuse.data.names import listed, storable
 from bayesfuse.data.sequences import Sequences
 from bayesfuse.data.tags import Tag, read_tags
 from bayesfuse.errors import (
     ModelError,
+    ResponsesError,
     require_choice,
     require_count,
     require_kind,
@@ -291,6 +293,12 @@ def read_tagged(labels: Any, sequences: Any, scheme: str, outside: Any) -> Tagge
         known = pd.Series(read_gold(labels, Names(sequences.items, np.array([]))))
         rows = pd.DataFrame({"item": known.index, "label": known.to_numpy()})
         known = known[~rows.duplicated().to_numpy()]
+        if isinstance(labels, pd.Series) and known.index.has_duplicates:
+            item = known.index[known.index.duplicated()][0]
+            raise ResponsesError(
+                f"An item has one true class. Got: labels {shown(known[item])} for item "
+                f"{as_python(item)!r}."
+            )
         if not known.index.has_duplicates:  # as a table of responses has
             sequences = _fully_known(sequences, known)
             known = known[known.index.isin(sequences.items)]

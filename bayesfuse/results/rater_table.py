@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.known import gold_labels, read_populations
-from bayesfuse.data.label_sets import LabelSets, known_answers
+from bayesfuse.data.known_sets import known_answers
+from bayesfuse.data.label_sets import LabelSets
 from bayesfuse.data.responses import Responses
 from bayesfuse.data.tables import Table, read_table
 from bayesfuse.data.tags import mark_spans

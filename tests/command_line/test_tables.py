@@ -344,6 +344,12 @@ def test_one_object_a_line_is_a_table(folder, capsys):
         assert main(["doctor", f"films.{ending}", *COLUMNS]) == 0
         printed.add(capsys.readouterr().out)
     assert len(printed) == 1
+    if "parquet" in endings:  # rows of any index are counted, not named
+        for index in (range(9, 9 + 3 * len(frame), 3), [f"x{n}" for n in range(len(frame))]):
+            gap = frame.set_axis(list(index))
+            gap.iloc[4, gap.columns.get_loc(COLUMNS[-1])] = None
+            gap.to_parquet("gap.parquet")
+            fails(capsys, main(["fit", "gap.parquet", *COLUMNS]), "in line 5 of gap.parquet")
     Path("t.jsonl").write_text('{"item": 1, "rater": "a", "label": "x"}\n{"item": 1')
     fails(capsys, main(["doctor", "t.jsonl"]), "cannot read t.jsonl as a table")
 

@@ -208,6 +208,9 @@ def test_later_tables_match_the_classes_of_a_fit_in_any_spelling():
     other = long(" yes", "NO")
     new = bf.predict(fit, bf.Responses.from_long(other, normalise=True))
     np.testing.assert_array_equal(bf.label_probabilities(new).values, same.values)
+    for capitals in (long("YES", "NO"), long("YES", "no")):  # in one order, or another
+        named = bf.predict(fit, bf.Responses.from_long(capitals, normalise=True))
+        assert named["label_posterior"]["class"].values.tolist() == first.classes.tolist()
     with pytest.raises(bf.errors.ModelError, match="classes of the result"):
         bf.predict(fit, bf.Responses.from_long(other))
 

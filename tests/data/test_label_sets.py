@@ -136,6 +136,12 @@ def test_labels_that_are_spelt_alike_are_one_on_request():
     for truth in ({1: "cat"}, {1: {"CAT ": True, "Dog": False}}, columns):
         table = bf.rater_table(sets, truth=truth).set_index("rater")
         assert table["known_accuracy"].to_dict() == {"a": 0.5, "b": 1.0}
+    for first, last in ((1, 0), (0, 1)):  # two spellings of one label are united
+        known = bf.rater_table(sets, truth={1: {"CAT": first, "cat": last}}).set_index("rater")
+        assert known["known_accuracy"].to_dict() == {"a": 1.0, "b": 1.0}
+    for cells in (["dog", {"cat": True}], [{"cat": True}, "dog"]):
+        with pytest.raises(bf.errors.ResponsesError, match="Got: both for item 1"):
+            bf.rater_table(sets, truth=pd.Series(cells, [1, 1]))
     with pytest.raises(bf.errors.ResponsesError, match="label 'dog'"):
         bf.models.LabelProfiles(read(LISTS), gold={1: ["dog"]})
 

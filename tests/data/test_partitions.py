@@ -46,6 +46,14 @@ def test_other_columns_and_declared_names(write):
     assert table.head.classes.tolist() == declared["classes"]
 
 
+def test_categories_without_rows_are_no_classes(write):
+    """Also not with ``normalise``, which counts spellings."""
+    label = pd.Categorical(["no", "yes", "skip"], ["never", "no", "skip", "yes"])
+    folder = write(FIRST | {"label": label})
+    for normalise in (False, True):
+        assert read(folder, abstain="skip", normalise=normalise).classes.tolist() == ["no", "yes"]
+
+
 def test_partitions_without_rows_are_left_out(write):
     nothing = pd.DataFrame(FIRST).iloc[:0]
     table = read(write(nothing, FIRST, nothing, SECOND))

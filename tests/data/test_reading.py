@@ -377,3 +377,19 @@ def test_a_table_that_pandas_wrote_twice_with_its_index_is_read(tmp_path):
     frame.to_csv(path)
     pd.read_csv(path).to_csv(path)
     assert bf.vote_shares(path).equals(bf.vote_shares(frame))
+
+
+def test_headings_between_booleans_are_left_out_by_the_code_as_well():
+    labels = pd.Series(["True", "False"] * 20).where(np.arange(40) != 20, "label")
+    frame = pd.DataFrame({"item": [*range(40)], "rater": "x", "label": labels}).astype(str)
+    frame.loc[20, ["item", "rater"]] = "item", "rater"
+    table, _, code, _ = read_table(frame)
+    space = {"frame": frame, "pd": pd, "bf": bf}
+    exec(code, space)
+    assert table.classes.tolist() == space["responses"].classes.tolist() == [False, True]
+
+
+def test_an_object_of_lists_is_a_table(tmp_path):
+    file = tmp_path / "table.json"
+    file.write_text('{"item": [1, 1, 2], "rater": ["x", "y", "x"], "label": ["no", "yes", "no"]}')
+    assert read_table(file)[0].classes.tolist() == ["no", "yes"]

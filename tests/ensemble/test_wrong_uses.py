@@ -39,6 +39,17 @@ POINT = bf.find_map(MODEL)
             lambda: bf.fuse(WIDE, gold_error=0.1),
             r"needs known labels .* Got: gold_error=0\.1 alone",
         ),
+        (lambda: bf.fuse(WIDE, gold={}, gold_error=0.1), "needs known labels"),
+        (
+            lambda: bf.fuse(
+                bf.Responses.from_matrix(WIDE, abstain=0, classes=[1, 2]), groups=[["x", "y"]]
+            ),
+            r"groups have no abstentions: leave out groups=",
+        ),
+        (
+            lambda: bf.spans(pd.Series(list("OBI"), [0, 1, 1]), bf.Sequences.from_lengths([2])),
+            r"An item has one true class\. Got: labels \['B', 'I'\] for item 1",
+        ),
         (lambda: bf.fuse(WIDE, gold=np.zeros(4)), r"dict\(zip\(items, labels\)\).*ndarray"),
         (lambda: bf.rater_table(WIDE, truth=[0, 1]), r"truth=.*Got: list"),
         (lambda: bf.spans(LONG, bf.Sequences.from_lengths([4])), r"bf\.draw_labels\(result\)"),
