@@ -69,14 +69,14 @@ def independence(
     if n_raters < 4:
         return probability
     part = table if part is None else part
-    evidence = _fit(part, raters, COMPARING)[1]
+    _, evidence = _fit(part, raters, COMPARING)
     separate = probability.copy()
     for place in np.argsort(-table.per_rater[raters], kind="stable")[:MAX_COMPARED]:
         nearest = _nearest(part, int(raters[place]))
         together = _with_raters(part, np.where(part.rater == nearest, raters[place], part.rater))
         remaining = raters[raters != nearest]
-        gain = _fit(together, remaining, COMPARING)[1] - evidence
-        is_one = scipy.special.expit(gain - 2.0 * np.log(n_raters))
+        _, joint = _fit(together, remaining, COMPARING)
+        is_one = scipy.special.expit(joint - evidence - 2.0 * np.log(n_raters))
         if is_one > NEGLIGIBLE:
             without = _with_raters(table, np.where(table.rater == nearest, -1, table.rater))
             others = _with_shared_prior(_log_odds(without, remaining))
@@ -108,19 +108,20 @@ def _with_raters(table: Responses, rater: NDArray[np.int64]) -> Responses:
 
 
 class _Pairs(NamedTuple):
-    """Pairs of items and raters: the first row and rater of each, the first pair of each item."""
+    """Pairs of items and raters with their responses, which are consecutive rows."""
 
-    begin: NDArray[np.int64]
+    of_row: NDArray[np.int64]
+    begin: NDArray[np.int64]  # first row of each pair, and the end
+    item: NDArray[np.int64]
     rater: NDArray[np.int64]
-    first: NDArray[np.int64]
-    copies: Array  # items like each
+    of_item: NDArray[np.int64]  # first pair of each item, and the end
 
 
 def _pairs(table: Responses) -> _Pairs:
-    _, first, _ = pairs_of(table)
+    of_row, first, _ = pairs_of(table)
     begin = np.append(first, table.n_responses)
-    of_items = np.searchsorted(first, table.start)
-    return _Pairs(begin, table.rater[first], of_items, table.multiplicity.astype(float))
+    of_item = np.searchsorted(first, table.start)
+    return _Pairs(of_row, begin, table.item[first], table.rater[first], of_item)
 
 
 def _fit(table: Responses, raters: NDArray[np.int64], iterations: int) -> tuple[Array, float]:
@@ -129,20 +130,19 @@ def _fit(table: Responses, raters: NDArray[np.int64], iterations: int) -> tuple[
     Return log probabilities of labels by the responses of other raters (pairs, classes), and the
     log likelihood.
     """
-    pairs = _pairs(table)
-    verdict = most_frequent(table, pairs_of(table)[0])
+    pairs, copies = _pairs(table), table.multiplicity.astype(float)
+    verdict = most_frequent(table, pairs.of_row)
     n_raters, n_classes = table.n_raters, table.n_classes
-    item = table.item[pairs.begin[:-1]]
-    labels = _vote_shares(table, item * n_classes + table.label[verdict])
+    labels = _vote_shares(table, pairs.item * n_classes + table.label[verdict])
     right = np.where(np.isin(np.arange(n_raters), raters), 0.8, 1.0)  # of verdicts, by rater
-    verdicts, prior = labels[item], diagonal(n_classes)
+    verdicts, prior = labels[pairs.item], diagonal(n_classes)
     counts, others, evidence = np.empty((n_raters, n_classes, n_classes)), verdicts.copy(), 0.0
     rows = pairs.begin, table.label, pairs.rater
     for _ in range(iterations):
-        kernels.sum_labels(*rows, pairs.copies[item], verdicts, prior, counts)
+        kernels.sum_labels(*rows, copies[pairs.item], verdicts, prior, counts)
         log_rows = np.log(counts / counts.sum(axis=2, keepdims=True))
         evidence, n_right, n_pairs = kernels.update_verdicts(
-            pairs.first, *rows, pairs.copies, log_rows, labels, right, verdicts, others
+            pairs.of_item, *rows, copies, log_rows, labels, right, verdicts, others
         )
         right[raters] = ((n_right + 1.0) / (n_pairs + 2.0))[raters]
     return np.log(np.maximum(others, np.finfo(float).tiny)), evidence
@@ -154,14 +154,14 @@ def _log_odds(table: Responses, raters: NDArray[np.int64]) -> Array:
     Whether repeats share a verdict or not, a single response has the same probability, so that
     raters with few repeats are not judged by the others.
     """
-    others = _fit(table, raters, ITERATIONS)[0]
+    others, _ = _fit(table, raters, ITERATIONS)
     pairs = _pairs(table)
-    size, item = np.diff(pairs.begin), table.item[pairs.begin[:-1]]
-    chosen = np.flatnonzero(np.isin(pairs.rater, raters))
-    label = table.label[np.repeat(np.isin(pairs.rater, raters), size)]
-    others, copies, size = others[chosen], pairs.copies[item[chosen]], size[chosen]
+    is_judged = np.isin(pairs.rater, raters)
+    others, size = others[is_judged], np.diff(pairs.begin)[is_judged]
+    copies = table.multiplicity[pairs.item[is_judged]].astype(float)
+    label = table.label[is_judged[pairs.of_row]]
     begin = np.append(0, np.cumsum(size))
-    rows = begin, label, np.searchsorted(raters, pairs.rater[chosen])
+    rows = begin, label, np.searchsorted(raters, pairs.rater[is_judged])
     n_classes = table.n_classes
     prior, alike = diagonal(n_classes), np.eye(n_classes)
     counts = np.empty((len(raters), n_classes, n_classes))
@@ -173,9 +173,11 @@ def _log_odds(table: Responses, raters: NDArray[np.int64]) -> Array:
             kernels.sum_labels(*rows, weight, classes, prior, counts)
             probability = counts / counts.sum(axis=2, keepdims=True)
             by_verdict = (1.0 - share) * probability + share * alike
-            # verdicts by class (V) with V @ by_verdict = probability
-            verdict = np.maximum((alike - share * np.linalg.inv(by_verdict)) / (1.0 - share), 0.0)
-            verdict /= verdict.sum(axis=2, keepdims=True)
+            verdict = np.tile(alike, (len(raters), 1, 1))
+            if share:  # verdicts by class, whose product with by_verdict is the probability
+                verdict = (verdict - share * np.linalg.inv(by_verdict)) / (1.0 - share)
+                verdict = np.maximum(verdict, 0.0)
+                verdict /= verdict.sum(axis=2, keepdims=True)
             evidence = kernels.update_classes(
                 *rows, copies, others, np.log(by_verdict), verdict, classes
             )

@@ -112,7 +112,8 @@ class KernelCache(NullCache):
         # Kernels with * are called by Python with a Tuple, by kernels with a StarArgTuple, which
         # look alike: a kernel loaded for the other one would be loaded again at every call.
         kinds = [type(argument).__name__ for argument in signature]
-        key = signature, kinds, self.variant, codegen.magic_tuple()  # the last has the CPU
+        # the last part includes the CPU and its features
+        key = signature, kinds, self.variant, codegen.magic_tuple()
         return chosen / f"{self.name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

@@ -378,8 +378,7 @@ def test_sets_of_inferred_groups_have_their_probabilities():
     for raters, probability in zip(table["raters"], table["probability"], strict=True):
         assert (share.sel(rater=raters, other=raters) >= probability - 1e-12).all()
     assert share.sel(rater="d", other=["e", "f"]).min() > 0.8
-    covered = rater_covariance(result, responses)
-    assert covered.attrs["excess"] < 2
+    assert rater_covariance(result, responses).attrs["excess"] < 2
 
 
 def test_pictures_show_the_numbers(fitted):
@@ -388,8 +387,7 @@ def test_pictures_show_the_numbers(fitted):
     for values in (found["observed"] - found["implied"], co_assignment(result)):
         ax = plot_dependence(values)
         names = [tick.get_text() for tick in ax.get_yticklabels()]
-        off = ~np.eye(10, dtype=bool)
-        expected = values.sel(rater=names, other=names).values
+        expected, off = values.sel(rater=names, other=names).values, ~np.eye(10, dtype=bool)
         assert np.allclose(ax.images[0].get_array()[off], expected[off])
 
 
