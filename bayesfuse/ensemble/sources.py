@@ -14,9 +14,14 @@ from bayesfuse import priors
 from bayesfuse.checks.repeats import part_of
 from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble.members import LEAST_WEIGHT
+from bayesfuse.inference import cavi
 from bayesfuse.inference.variational import log_evidence
-from bayesfuse.models import DawidSkene, ItemTypes, LatentGroup
+from bayesfuse.labels.independent import Independent
+from bayesfuse.models import ItemTypes
+from bayesfuse.observation import ResponseModel, in_blocks
+from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.raters.dependence import correlated_clusters
+from bayesfuse.raters.latent_groups import LatentGroups
 
 Members = dict[str, list[Any]]
 
@@ -98,7 +103,7 @@ class _Search:
     def grow(self) -> _Partition:
         """Return the groups of the table, added one by one."""
         groups: list[list[Any]] = []
-        best = log_evidence(DawidSkene(self.table, gold=self.gold))
+        best = self._log_evidence(groups)
         rivals, least, contested = [best], LEAST_ODDS, 0.0
         clusters = correlated_clusters(self.table)
         while clusters:
@@ -123,16 +128,33 @@ class _Search:
     ) -> tuple[float, float, float]:
         """Return the log odds of one group more, its evidence, and that of accurate raters."""
         more = [*groups, raters]
-        evidence = log_evidence(LatentGroup(self.table, more, gold=self.gold))
+        evidence = self._log_evidence(more)
         evidence += priors.log_odds_of_groups(more, self.table)
         if evidence - without < least:
             return -math.inf, evidence, -math.inf
         # raters may agree because all of them are accurate
         accurate = dict.fromkeys(raters, priors.copied(self.table.n_classes))
-        model = LatentGroup(self.table, groups, confusion_prior=accurate, gold=self.gold)
-        rival = log_evidence(model) - len(raters) * math.log(2.0)
+        rival = self._log_evidence(groups, accurate) - len(raters) * math.log(2.0)
         rival += priors.log_odds_of_groups(groups, self.table)
         return evidence - float(np.logaddexp(without, rival)), evidence, rival
+
+    def _log_evidence(
+        self, groups: list[list[Any]], confusion: Mapping[Any, Any] | None = None
+    ) -> float:
+        """Return that of a latent-group model, whose PyMC model would take longer to build."""
+        table, source = self.table, {rater: at for at, g in enumerate(groups) for rater in g}
+        copied = dict.fromkeys(source, priors.copied(table.n_classes))
+        rows: Any = priors.confusion(copied | dict(confusion or {}), table)
+        fixed = {
+            "prevalence": Dirichlet(priors.prevalence(None, table)),
+            "rater_confusion": Dirichlet(rows),
+        }
+        if groups:
+            fixed["group_confusion"] = Dirichlet(priors.groups(None, len(groups), table))
+        assignment = [source.get(rater, -1) for rater in table.raters.tolist()]
+        raters = LatentGroups(fixed.get("group_confusion"), rows, assignment)
+        observation = ResponseModel.build(table, Independent(None), raters, self.gold)
+        return cavi.log_evidence(in_blocks(observation), fixed)
 
 
 def _contested(gain: float, other: float) -> float:

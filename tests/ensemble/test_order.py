@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from slowly import with_slow
 
 import bayesfuse as bf
 from bayesfuse.ensemble.candidates import sides
@@ -28,7 +29,7 @@ def chain():
     return chain_of_labels()
 
 
-@pytest.mark.parametrize("raters", ["confusion", "types"])
+@pytest.mark.parametrize("raters", with_slow(["confusion", "types"], "types"))
 def test_order_helps_in_a_chain_and_not_where_items_are_shuffled(chain, raters):
     responses, sequences = chain
     in_order = measure_order(responses, sequences, raters)
@@ -122,7 +123,7 @@ def test_models_with_neighbours_have_the_weight_of_these():
 def test_a_graph_does_not_cost_where_neighbours_are_not_alike(kind):
     options = {"minutes": 2, "draws": 60, "checks": False, "random_seed": 1, "progressbar": False}
     gains = []
-    for seed in range(3):
+    for seed in range(2):
         responses, graph, truth = on_graph(kind, seed)
         known = dict(enumerate(truth.tolist()))
         losses = [

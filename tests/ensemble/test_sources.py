@@ -5,7 +5,10 @@ import pymc as pm
 import pytest
 
 import bayesfuse as bf
-from bayesfuse.ensemble.evidence import measure_dependence
+from bayesfuse.ensemble.evidence import measure_dependence, measure_groups
+from bayesfuse.inference import cavi
+from bayesfuse.inference.plan import make_plan
+from bayesfuse.models import DawidSkene, LatentGroup
 
 
 def independent(rng, truth, right):
@@ -27,6 +30,27 @@ def grouped(answers, **names):
     """Return the groups that a table speaks for, and their probability."""
     evidence = measure_dependence(bf.Responses.from_matrix(answers, **names), None, 0)
     return {frozenset(raters) for raters in evidence.groups.values()}, evidence.grouped
+
+
+def bound(model):
+    """Return that of the log evidence, from the model as PyMC has it."""
+    plan = make_plan(model)
+    return cavi.log_evidence(plan.initial_response_model(), plan.priors())
+
+
+def test_odds_are_those_of_the_models():
+    """Of copies against independent errors, and against raters who agree because they are right."""
+    table = bf.Responses.from_matrix(with_copies()[0])
+    known = {0: 1, 3: 0}
+    evidence = measure_groups(table, known, 0.5)
+    (copies,) = evidence.members.values()
+    assert sorted(copies) == [0, 1, 2, 3]
+    grouped = bound(LatentGroup(table, [copies], gold=known))
+    grouped += bf.priors.log_odds_of_groups([copies], table)
+    accurate = dict.fromkeys(copies, bf.priors.copied(2))
+    right = bound(DawidSkene(table, confusion_prior=accurate, gold=known)) - 4 * np.log(2.0)
+    apart = np.logaddexp(bound(DawidSkene(table, gold=known)), right)
+    assert evidence.against_independence == pytest.approx(grouped - apart, abs=1e-6)
 
 
 def accuracy(labels, truth):

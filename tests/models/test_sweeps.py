@@ -243,7 +243,12 @@ def case(name, simulations=100):
     return with_draws(build(design(n_classes)), simulations)
 
 
-@pytest.mark.parametrize("name", with_slow(CASES, "types of populations"))
+# the longest are among the many simulations below
+LONG = {"types of populations", "types, a covariate", "pooled graded", "inferred groups"}
+LONG |= {"chains of populations"}
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in LONG])
 def test_sweeps_leave_the_posterior_invariant(name):
     assert_sweeps_keep(*case(name), revealed=[0, 7])
 
@@ -298,8 +303,6 @@ RNG = np.random.default_rng(3)
 KNOWN = {"covariates": RNG.normal(size=(N_ITEMS, 1)), "classifier": RNG.dirichlet([3, 2], N_ITEMS)}
 BY_NUTS = {
     "pooled confusion": CASES["pooled confusion"],
-    "graded": (3, crowd([4.0, 5.0, 6.0], raters="graded")),
-    "known groups": CASES["known groups"],
     "stationary chains": (2, chains(initial="stationary")),
     "chains with a classifier": (2, chains(classifier=KNOWN["classifier"], raters="sequential")),
     "path": (
@@ -309,16 +312,17 @@ BY_NUTS = {
         ),
     ),
     "what is known": (2, crowd([[3, 2], [1, 1], [2, 4]], populations=POPULATION, **KNOWN)),
-    "item types": (2, types()),
-    "clean items": (2, types(clean=True, guesses="even")),
-    "item types, known": (2, types(guesses="even", **KNOWN)),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BY_NUTS)
 def test_gibbs_and_nuts_agree(name):
-    """On PyMC's density, which Gibbs steps do not use; with every third class known."""
+    """On PyMC's density, which Gibbs steps do not use; with every third class known.
+
+    Item types, groups and grades are compared with importance sampling, and their densities with
+    those of Gibbs steps: compiling a density for NUTS takes longer than all these.
+    """
     n_classes, build = BY_NUTS[name]
     _, truth, responses = simulate(build(design(n_classes)), 1)
     model = build(responses, gold={n: int(truth[n]) for n in range(0, N_ITEMS, 3)})

@@ -255,7 +255,11 @@ KNOWN = {
     "covariates": pd.DataFrame({"height": TRUTH + RNG.normal(size=N), "male": np.arange(N) % 2}),
     "classifier": RNG.dirichlet(np.ones(3), N) * 0.5 + 0.5 * np.eye(3)[TRUTH],
 }
-SOME = [["populations"], ["covariates", "classifier"], [*KNOWN]]
+SOME = [
+    ["populations"],
+    pytest.param(["covariates", "classifier"], marks=pytest.mark.slow),
+    [*KNOWN],
+]
 
 
 def chosen(names, rows=slice(None)):
