@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from bayesfuse.inference.step_method import LabelGibbs as LabelGibbs
     from bayesfuse.labels import (
         Independent as Independent,
+        LabelPrior as LabelPrior,
+        Marginal as Marginal,
         MarkovChain as MarkovChain,
         PlantedPotts as PlantedPotts,
         Potts as Potts,
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from bayesfuse.observation.model import LabelModel as LabelModel, part as part
     from bayesfuse.observation.observed import observe as observe
     from bayesfuse.parameters.capabilities import Capabilities as Capabilities
+    from bayesfuse.parameters.contract import Parameter as Parameter
+    from bayesfuse.parameters.simplex import PROBABILITY as PROBABILITY, SIMPLEX as SIMPLEX
     from bayesfuse.parameters.variables import dirichlet as dirichlet
     from bayesfuse.raters import (
         Abstaining as Abstaining,
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
         InferredGroups as InferredGroups,
         LatentGroups as LatentGroups,
         OneCoin as OneCoin,
+        RaterChannel as RaterChannel,
         SequentialConfusion as SequentialConfusion,
         Stated as Stated,
         Votes as Votes,

@@ -75,9 +75,9 @@ SENTENCES = {
     "wide by modes": "This interval is wide because the chains of “{model}” found different "
     "answers (R-hat of a label {rhat:.2f}); known labels would show which is right.",
     "wide by order": "This interval is wide because labels beside each other are wrong together.",
-    "wide by few raters": "This interval is wide because up to three raters hardly show how "
-    "accurate each of them is, and if one is worse than it seems, many labels are wrong together. "
-    "Known labels, or further raters, would narrow it.",
+    "wide by few raters": "This interval is wide because up to three raters, or groups of raters, "
+    "hardly show how accurate each of them is, and if one is worse than it seems, many labels are "
+    "wrong together. Known labels, or further raters, would narrow it.",
     "wide": "This interval is wide because it is uncertain how accurate raters are, and if they "
     "are worse than they seem, many labels are wrong together. Known labels would narrow it.",
     # of known labels

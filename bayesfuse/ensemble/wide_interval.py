@@ -12,6 +12,7 @@ from bayesfuse.decisions.ranks import expected_errors, interval_of_errors
 from bayesfuse.ensemble.inputs import Inputs
 from bayesfuse.ensemble.narrative import Finding
 from bayesfuse.priors import IDENTIFIED
+from bayesfuse.raters.dependence import Groups
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import tails
 
@@ -45,8 +46,10 @@ def why_wide(fused: xr.DataTree, inputs: Inputs) -> list[Finding]:
         return [Finding("wide by modes", {"model": rhat.idxmax(), "rhat": rhat.max()})]
     if inputs.has_order:
         return [Finding("wide by order")]
-    responses = inputs.responses
-    has_few = responses.n_raters <= IDENTIFIED and not responses.is_of_votes
+    responses, groups = inputs.responses, inputs.user_groups
+    members = {} if groups is None else Groups.read(groups, responses).members
+    n_sources = responses.n_raters - sum(len(raters) - 1 for raters in members.values())
+    has_few = n_sources <= IDENTIFIED and not responses.is_of_votes
     return [Finding("wide by few raters" if has_few else "wide")]
 
 

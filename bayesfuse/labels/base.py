@@ -86,7 +86,7 @@ class LabelPrior(Factor):
     [[0.82, 0.18], [0.44, 0.56]]
     """
 
-    words: ClassVar[Words]
+    words: ClassVar[Words] = Words("sum over labels")
     """How results describe the prior."""
     unit: ClassVar[str] = "item"
     """What is independent given the parameters: the unit of leave-one-out."""

@@ -34,7 +34,7 @@ def weigh_profiles(log_share, rate, likelihood, label, first, last, weight):
 
 @kernel
 def marginal(log_share, log_rate, likelihood, log_scale, start, label):
-    """Sum profiles and labels out: see :class:`bayesfuse.labels.Marginal`."""
+    """Sum profiles and labels out: see :class:`bayesfuse.build.Marginal`."""
     n_profiles, rate = log_share.size, np.exp(log_rate)
     probability, log_evidence = np.zeros(likelihood.shape), np.empty(start.size - 1)
     shares, rates = np.zeros(n_profiles), np.zeros(log_rate.shape)

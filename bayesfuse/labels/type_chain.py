@@ -86,7 +86,7 @@ def smooth_types(share, stay, leave, likelihood, item, filtered, probability, ar
 
 @kernel
 def marginal(log_share, log_persistence, likelihood, log_scale, place, start):
-    """Sum the types out: see :class:`bayesfuse.labels.Marginal`, with types as classes."""
+    """Sum the types out: see :class:`bayesfuse.build.Marginal`, with types as classes."""
     share, both = np.exp(log_share), np.exp(log_persistence)
     stay, leave = both[:, 0].copy(), both[:, 1].copy()
     n_items, n_types = likelihood.shape

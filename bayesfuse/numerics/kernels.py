@@ -212,3 +212,12 @@ def rescale(rows, n):
         # avoids −inf − (−inf) if no entry is finite
         rows[n, k] = max(math.exp(rows[n, k] - top), TINY) if rows[n, k] > -np.inf else 0.0
     return top if top > -np.inf else 0.0
+
+
+@inlined
+def apply_gold(likelihood, n, gold, nothing):
+    """Exclude all classes of item n but the known one, in place; −1 means unknown."""
+    if gold >= 0:
+        for k in range(likelihood.shape[1]):
+            if k != gold:
+                likelihood[n, k] = nothing

@@ -13,18 +13,9 @@ from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
 from bayesfuse.errors import ModelError
-from bayesfuse.numerics.kernels import Array, inlined
+from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.parameters.factor import Factor, Integers, Structure, Tables, made
-
-
-@inlined
-def apply_gold(likelihood, n, gold, nothing):
-    """Exclude all classes of item n but the known one, in place; −1 means unknown."""
-    if gold >= 0:
-        for k in range(likelihood.shape[1]):
-            if k != gold:
-                likelihood[n, k] = nothing
 
 
 class RaterChannel(Factor):

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.data.responses import Responses
-from bayesfuse.numerics.kernels import TINY, fill, inlined, inner, kernel, rescale
+from bayesfuse.numerics.kernels import TINY, apply_gold, fill, inlined, inner, kernel, rescale
 from bayesfuse.numerics.rows import draw_columns
 from bayesfuse.parameters.capabilities import Capabilities, SweepKernels
 from bayesfuse.parameters.contract import Parameter, Role
 from bayesfuse.parameters.factor import Integers, Structure
 from bayesfuse.parameters.simplex import PROBABILITY, SIMPLEX
-from bayesfuse.raters.base import RaterChannel, apply_gold
+from bayesfuse.raters.base import RaterChannel
 
 # Products take classes in blocks of four and two: the compiler keeps four of them in registers,
 # while a loop over a run-time number of classes takes up to three times as long. Rows have unsigned

@@ -79,7 +79,10 @@ def test_a_wide_interval_of_wrong_labels_has_its_reason():
     options = {"draws": 100, "checks": False, "random_seed": 1, "progressbar": False}
     fused = bf.fuse(bf.Responses.from_matrix(labels), **options)
     for text in (fused.headline, fused._repr_html_()):
-        assert "This interval is wide because up to three raters hardly show" in text
+        assert "This interval is wide because up to three raters, or groups of raters," in text
+    twice = bf.Responses.from_matrix(labels[:, [0, 0, 1, 1]])
+    grouped = bf.fuse(twice, groups=[[0, 1], [2, 3]], **options)
+    assert "because up to three raters, or groups of raters," in grouped.headline
     good = bf.datasets.simulate_dawid_skene(150, 6, 2, random_seed=1).responses
     assert "interval is wide" not in bf.fuse(good, **options).headline
 

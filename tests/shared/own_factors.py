@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import beta
 
-from bayesfuse.labels.base import LabelPrior, Words
-from bayesfuse.numerics.kernels import inner, kernel, rescale
+import bayesfuse as bf
+from bayesfuse.numerics.kernels import apply_gold, inner, kernel, rescale
 from bayesfuse.parameters.contract import REAL, Coordinates, Parameter, Prior, Support
 from bayesfuse.parameters.simplex import PROBABILITY
-from bayesfuse.raters.base import RaterChannel, apply_gold
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def expected(log_ease, log_skill, weight, classes, start, cell, gold):
     return count(log_ease, log_skill, weight, np.full(gold.size, -1.0), classes, start, cell, gold)
 
 
-class Guessing(RaterChannel):
+class Guessing(bf.build.RaterChannel):
     """Whether an item is easy is hidden; on hard ones everybody guesses.
 
     ``skill`` (raters,) is the probability to be right on easy items, ``ease`` that an item is
@@ -189,11 +188,10 @@ def marginal(log_prior, likelihood, log_scale, multiplicity):
     return log_evidence.sum(), log_evidence, probability, probability.copy()
 
 
-class ByItem(LabelPrior):
+class ByItem(bf.build.LabelPrior):
     """Independent labels with log-odds (items, classes) of their own, as a regression has."""
 
     declared = (Parameter("log_odds", REAL, ("item", "class")),)
-    words = Words("sum over classes")
     marginal_kernel = staticmethod(marginal)
 
     def __init__(self, log_odds):
