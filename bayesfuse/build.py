@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from bayesfuse.observation.observed import observe as observe
     from bayesfuse.parameters.capabilities import Capabilities as Capabilities
     from bayesfuse.parameters.contract import Parameter as Parameter
-    from bayesfuse.parameters.simplex import PROBABILITY as PROBABILITY, SIMPLEX as SIMPLEX
     from bayesfuse.parameters.variables import dirichlet as dirichlet
     from bayesfuse.raters import (
         Abstaining as Abstaining,
