@@ -21,7 +21,7 @@ from bayesfuse.data.tags import mark_spans
 from bayesfuse.ensemble.members import LEAST_WEIGHT
 from bayesfuse.ensemble.order import UNKNOWN, OrderEvidence, measure_neighbours, measure_order
 from bayesfuse.ensemble.sources import measure_groups
-from bayesfuse.errors import CollapseWarning, ModelError, MomentsError, NoGroupsWarning
+from bayesfuse.errors import CollapseWarning, ModelError, MomentsError
 from bayesfuse.inference.find_map import find_map
 from bayesfuse.models import DawidSkene
 from bayesfuse.priors import IDENTIFIED
@@ -126,9 +126,8 @@ def measure_dependence(
     if responses.per_item.max(initial=0) < 2:
         return Evidence()
     with warnings.catch_warnings():
-        # of defects of a result, which these fits are not
-        for category in (CollapseWarning, NoGroupsWarning):
-            warnings.simplefilter("ignore", category)
+        # of a defect of results, which these fits are not
+        warnings.simplefilter("ignore", CollapseWarning)
         if groups is not None:
             return _of_groups(responses, Groups.read(groups, responses).members, gold, rng)
         ungrouped = _correlation(responses, gold, rng)

@@ -16,10 +16,10 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble.members import LEAST_WEIGHT
 from bayesfuse.inference import cavi
 from bayesfuse.inference.variational import log_evidence
-from bayesfuse.labels.independent import Independent
 from bayesfuse.models import ItemTypes
-from bayesfuse.observation import ResponseModel, in_blocks
+from bayesfuse.observation import through_channel
 from bayesfuse.parameters.dirichlet import Dirichlet
+from bayesfuse.parameters.partition import ALONE
 from bayesfuse.raters.dependence import correlated_clusters
 from bayesfuse.raters.latent_groups import LatentGroups
 
@@ -141,20 +141,25 @@ class _Search:
     def _log_evidence(
         self, groups: list[list[Any]], confusion: Mapping[Any, Any] | None = None
     ) -> float:
-        """Return that of a latent-group model, whose PyMC model would take longer to build."""
-        table, source = self.table, {rater: at for at, g in enumerate(groups) for rater in g}
-        copied = dict.fromkeys(source, priors.copied(table.n_classes))
-        rows: Any = priors.confusion(copied | dict(confusion or {}), table)
-        fixed = {
+        """Return the log evidence of groups, with other priors of some raters' rows.
+
+        It is that of ``LatentGroup``, without PyMC's model, which takes longer to build than to
+        fit.
+        """
+        table = self.table
+        group_of = {rater: number for number, raters in enumerate(groups) for rater in raters}
+        copied = dict.fromkeys(group_of, priors.copied(table.n_classes))
+        inner: Any = priors.confusion(copied | dict(confusion or {}), table)
+        row_priors = {
             "prevalence": Dirichlet(priors.prevalence(None, table)),
-            "rater_confusion": Dirichlet(rows),
+            "rater_confusion": Dirichlet(inner),
         }
-        if groups:
-            fixed["group_confusion"] = Dirichlet(priors.groups(None, len(groups), table))
-        assignment = [source.get(rater, -1) for rater in table.raters.tolist()]
-        raters = LatentGroups(fixed.get("group_confusion"), rows, assignment)
-        observation = ResponseModel.build(table, Independent(None), raters, self.gold)
-        return cavi.log_evidence(in_blocks(observation), fixed)
+        outer = priors.groups(None, len(groups), table) if groups else None
+        if outer is not None:
+            row_priors["group_confusion"] = Dirichlet(outer)
+        assignment = [group_of.get(rater, ALONE) for rater in table.raters.tolist()]
+        channel = LatentGroups(outer, inner, assignment)
+        return cavi.log_evidence(through_channel(channel, table, self.gold), row_priors)
 
 
 def _contested(gain: float, other: float) -> float:

@@ -170,7 +170,7 @@ def fit(
 
 
 def log_evidence(model: pm.Model) -> float:
-    """Return a bound as that of :func:`cavi.log_evidence`, of a model of item types."""
+    """Return the bound of :func:`cavi.log_evidence` for a model of item types."""
     limits: dict[str, Any] = {"iterations": cavi.BOUNDED, "tolerance": None, "batch_size": None}
     options = {"draws": 1, "rng": np.random.default_rng(0)}
     approximation = _approximate(make_plan(model), "cavi", "majority", limits, options)[1]

@@ -8,6 +8,7 @@ from bayesfuse.observation.parts import (
     ChunkedResponseModel,
     SummedResponseModel,
     in_blocks,
+    through_channel,
     through_matrices,
     with_matrices,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "ResponseModel",
     "SummedResponseModel",
     "in_blocks",
+    "through_channel",
     "through_matrices",
     "with_matrices",
 ]

@@ -69,6 +69,13 @@ def through_matrices(responses: Responses, gold: Integers) -> ResponseModel:
     return in_blocks(ResponseModel(responses, table, inverse, gold, labels, raters, structure))
 
 
+def through_channel(
+    raters: RaterChannel, responses: Responses, gold: Mapping[Any, Any] | None
+) -> ResponseModel:
+    """Return the response model of independent labels and a rater channel."""
+    return in_blocks(ResponseModel.build(responses, Independent(None), raters, gold))
+
+
 def with_matrices(observation: ResponseModel) -> ResponseModel:
     """Return an observation with a confusion matrix for every rater."""
     return replace(observation, raters=Confusion(None), arranged=None)

@@ -22,8 +22,8 @@ PARAMETERS = ["prevalence", "confusion", "sensitivity", "specificity"]
 def test_gibbs_and_nuts_agree(small_model, small_gibbs, nuts_sampler):
     pytest.importorskip(nuts_sampler)
     settings = {"sampler": "nuts", "nuts_sampler": nuts_sampler, "chains": 2, "random_seed": 4}
-    sizes = (1000, 500) if nuts_sampler == "numpyro" else (2000, 1000)  # whose draws cost most
-    result = bf.sample(small_model, sizes[0], tune=sizes[1], **settings, **QUIET)
+    draws, tune = (1000, 500) if nuts_sampler == "numpyro" else (2000, 1000)  # the slowest
+    result = bf.sample(small_model, draws, tune=tune, **settings, **QUIET)
     assert_within_mcse(result["posterior"].dataset, small_gibbs["posterior"].dataset, PARAMETERS)
     for fit in (result, small_gibbs):
         assert "start" in fit.attrs
