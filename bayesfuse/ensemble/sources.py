@@ -16,7 +16,7 @@ from bayesfuse.data.responses import Responses
 from bayesfuse.ensemble.members import LEAST_WEIGHT
 from bayesfuse.inference import cavi
 from bayesfuse.inference.variational import log_evidence
-from bayesfuse.models import ItemTypes
+from bayesfuse.models import DawidSkene, ItemTypes
 from bayesfuse.observation import through_channel
 from bayesfuse.parameters.dirichlet import Dirichlet
 from bayesfuse.parameters.partition import ALONE
@@ -65,8 +65,15 @@ def measure_groups(
     known = {name: label for name, label in (gold or {}).items() if name in set(table.items)}
     search = _Search(table, known or None)
     partition = search.grow()
-    log_odds = partition.evidence - float(np.logaddexp.reduce(partition.rivals))
-    if not partition.groups or log_odds < LEAST_ODDS:
+    if not partition.groups:
+        return None
+    # among many who guess, matrices may be fitted to the wrong classes; that all raters have one
+    # accuracy is as probable as in the bound of matrices
+    of_accuracies = log_evidence(DawidSkene(table, raters="coin", gold=search.gold))
+    of_accuracies -= np.count_nonzero(table.per_rater) * math.log(2.0)
+    rivals = [*partition.rivals, of_accuracies]
+    log_odds = partition.evidence - float(np.logaddexp.reduce(rivals))
+    if log_odds < LEAST_ODDS:
         return None
     # of items that are hard for all raters, groups would be an explanation as well
     of_types = [

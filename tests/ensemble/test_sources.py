@@ -8,6 +8,7 @@ import bayesfuse as bf
 from bayesfuse.ensemble.evidence import measure_dependence, measure_groups
 from bayesfuse.inference import cavi
 from bayesfuse.inference.plan import make_plan
+from bayesfuse.inference.variational import log_evidence
 from bayesfuse.models import DawidSkene, LatentGroup
 
 
@@ -49,7 +50,8 @@ def test_odds_are_those_of_the_models():
     grouped += bf.priors.log_odds_of_groups([copies], table)
     accurate = dict.fromkeys(copies, bf.priors.copied(2))
     right = bound(DawidSkene(table, confusion_prior=accurate, gold=known)) - 4 * np.log(2.0)
-    apart = np.logaddexp(bound(DawidSkene(table, gold=known)), right)
+    coins = log_evidence(DawidSkene(table, raters="coin", gold=known)) - 8 * np.log(2.0)
+    apart = np.logaddexp.reduce([bound(DawidSkene(table, gold=known)), right, coins])
     assert evidence.against_independence == pytest.approx(grouped - apart, abs=1e-6)
 
 
@@ -81,6 +83,17 @@ def test_raters_who_agree_because_they_are_right_are_no_group(right):
         answers = independent(rng, rng.integers(2, size=200), right)
         total += grouped(answers)[1]
     assert total / 3 < 0.2
+
+
+def test_good_raters_among_guessers_are_no_group():
+    """Confusion matrices are fitted to the wrong classes there."""
+    rng = np.random.default_rng(1)
+    truth = rng.integers(4, size=300)
+    wrong = (truth[:, None] + rng.integers(1, 4, (300, 20))) % 4
+    is_right = rng.random((300, 20)) < [0.96] * 2 + [0.25] * 18
+    answers = np.where(is_right, truth[:, None], wrong)
+    answers[rng.random(answers.shape) < 0.5] = -1
+    assert grouped(answers, missing=-1)[1] < 0.01
 
 
 def test_hard_items_are_no_groups():
