@@ -357,20 +357,6 @@ def test_no_progress_is_printed_unless_asked_or_possible(watch, monkeypatch, cap
     assert printed.out == printed.err == ""
 
 
-@pytest.mark.slow
-def test_guessers_do_not_outvote_the_others():
-    """Two raters in twenty are right: votes, groups found by chance and item types do not see."""
-    rng = np.random.default_rng(1)
-    truth, answers = rng.integers(4, size=300), rng.integers(4, size=(300, 20))
-    answers[:, :2] = np.where(rng.random((300, 2)) < 0.95, truth[:, None], answers[:, :2])
-    answers = np.where(rng.random(answers.shape) < 0.5, -1, answers)
-    table = bf.Responses.from_matrix(answers, missing=-1)
-    fused = bf.fuse(table, random_seed=1, progressbar=False, checks=False)
-    probability = bf.label_probabilities(fused).values
-    right = np.mean(probability.argmax(axis=1) == truth)
-    assert right > 0.7 and abs(probability.max(axis=1).mean() - right) < 0.1
-
-
 def test_the_model_of_rules_has_the_groups_of_the_user():
     table, _ = rules(1, n_items=400)
     inputs = Inputs(table, groups=[[0, 2]])
