@@ -40,6 +40,7 @@ FACT_NAMES = {
 """Facts, as they are printed."""
 
 MARKS = {"", "-1", "-1.0", "na", "n/a", "nan", "none", "null", "?", "-", "missing"}
+MARKS |= {"unsure", "not sure", "don't know", "dont know", "cannot tell", "can't tell", "no idea"}
 """Names of classes that may be marks of missing responses."""
 
 MIN_UNANIMOUS = 20  # items with several responses on which raters may agree by chance

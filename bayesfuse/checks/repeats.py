@@ -163,8 +163,9 @@ def in_words(repeats: pd.DataFrame, n_left_out: int) -> list[str]:
         are = "response is" if number == 1 else "responses are"
         return [
             *sentences,
-            f"{n_left_out:,} of {number:,} repeated {are} left out, at random by the probability "
-            "that a rater who repeats errs anew (bf.checks.collapse_repeats).",
+            f"{n_left_out:,} of {number:,} repeated {are} left out: one is kept, at random, with "
+            "the probability that its error is independent of the first's "
+            "(bf.checks.collapse_repeats).",
         ]
     count = []
     for name, row in most.head(MAX_LISTED).iterrows():

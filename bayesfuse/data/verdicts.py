@@ -52,8 +52,13 @@ TIES = set(
 
 SIDE = re.compile(
     r"(?:the )?(?:(?:model|output|response|assistant|answer|option|candidate|system) ?)?"
-    r"(?:(?P<wins>[ab])(?: (?:wins|won|(?:is )?(?:(?:much|slightly) )?better))?"
+    r"(?:(?P<place>first|second)(?: one)?"
+    r"|(?P<wins>[ab])(?: (?:wins|won|(?:is )?(?:(?:much|slightly) )?better))?"
     r"|(?P<better>[ab])>{1,2}[ab]|[ab]<{1,2}(?P<best>[ab]))"
+)
+RENAME = (
+    "To compare two outputs an item, rename these columns model_a and model_b, the item "
+    "question_id and the verdict winner, and leave out item=, judge= and verdict=."
 )
 BRACKETS = re.compile(r"\[\[([^\[\]]+)\]\]")
 PREFIX = re.compile(rf"[\w *#-]{{0,40}}?\b(?:{'|'.join(KEYS)})\b[*\s]*[:=][*\s]*", re.IGNORECASE)
@@ -236,7 +241,7 @@ def _read_order(column: pd.Series) -> NDArray[np.bool_]:
 
 
 def _warn_of_order(unread: pd.DataFrame) -> None:
-    """Warn of a column that seems to say in which order a judge saw the outputs."""
+    """Warn of columns that seem to say which outputs a judge saw, and in which order."""
     for name in unread:
         if plain_name(name) in NAMES_OF_ORDER and unread[name].nunique() > 1:
             warn(
@@ -244,6 +249,11 @@ def _warn_of_order(unread: pd.DataFrame) -> None:
                 f'tells which pairs a judge saw in the other order, give swapped="{name}" (true or '
                 "false in every row)."
             )
+    values = unread.map(str)
+    for first, second in combinations(values, 2):
+        some, others = (set(values[name]) for name in (first, second))
+        if len(some & others) > 1 and (values[first] != values[second]).all():
+            warn(f"Columns {first!r} and {second!r}, which share values, are not read. {RENAME}")
 
 
 def _warn_of_systems(unread: pd.DataFrame, verdicts: pd.DataFrame) -> None:
@@ -257,9 +267,7 @@ def _warn_of_systems(unread: pd.DataFrame, verdicts: pd.DataFrame) -> None:
         if (is_named | is_tie).to_numpy().all():
             warn(
                 f"Verdicts name the systems of the columns {first!r} and {second!r}, so that "
-                "classes are systems. To compare the outputs of every item (A, B, tie), rename "
-                "these columns model_a and model_b, the item question_id and the verdict winner, "
-                "and leave out item=, judge= and verdict=."
+                f"classes are systems. {RENAME}"
             )
             return
 
@@ -307,7 +315,8 @@ def _read_verdict(text: str) -> _Verdict:
     if side := SIDE.fullmatch(key):
         letters = set(re.findall(r"[ab](?=[<>])|(?<=[<>])[ab]", key))
         if len(letters) != 1:  # else "a>a"
-            winner = side["wins"] or side["better"] or side["best"]
+            place = {"first": "a", "second": "b"}.get(side["place"] or "")
+            winner = place or side["wins"] or side["better"] or side["best"]
             return _Verdict(words, is_marked, winner.upper())
     if number:
         maximum = number[2] or number[3] or ""

@@ -85,15 +85,14 @@ SENTENCES = {
     "nothing of the raters and the models.",
     "right on gold": "Of the known labels of items with responses ({known:,}), the models have "
     "{right:,} right without using them.",
-    "held-out loss": "To the true class of a known item whose own label is left out, the answer "
-    "gives a probability of {likely:.0%} on average with the other known labels and {alone:.0%} "
-    "without (log-loss {loss:.2f} and {models_alone:.2f}; difference {difference:+.2f} ± "
-    "{error:.2f}).",
+    "held-out loss": "If the label of a known item is left out, its true class has a probability "
+    "of {likely:.0%} on average given the other known labels, and of {alone:.0%} without any "
+    "(log-loss {loss:.2f} and {models_alone:.2f}; difference {difference:+.2f} ± {error:.2f}).",
     "no correction": "With a probability of {none:.2f}, the models are as certain as they should "
     "be.",
-    "correction": "Known labels multiply the log-odds of the models by {trust:.2f} ({low:.2f}–"
-    "{high:.2f}; below 1, the models are too certain). The probability that these are as certain "
-    "as they should be is {none:.2f}; then nothing is multiplied.",
+    "correction": "With a probability of {none:.2f}, the models are as certain as they should be; "
+    "else known labels multiply their log-odds by {trust:.2f} ({low:.2f}–{high:.2f}; below 1, they "
+    "are too certain).",
     "rater weights": "The known labels raise the weight of raters {higher}, and lower that of "
     "raters {lower}.",
     "selected gold": "Known items look chosen, not random: the models are {how} of them than of "
@@ -216,8 +215,7 @@ def headline(fused: xr.DataTree, inputs: Inputs, evidence: Evidence, why: list[F
         sentence += f", {silent_errors} of them among {items} without responses"
     sentence += f"{_known(n_known)}."
     parts = [inputs.read, sentence, *word(why)]
-    if evidence.grouped >= MENTIONED:
-        parts.append(sources(evidence, inputs))
+    parts.append(sources(evidence, inputs))
     return " ".join(filter(None, parts))
 
 
@@ -239,18 +237,20 @@ def opening(fused: xr.DataTree, n_known: int, doubtful: DoubtfulRaters | None) -
 
 
 def sources(evidence: Evidence, inputs: Inputs) -> str:
-    """Return the groups of raters that share a source, and how their votes count."""
-    if not evidence.groups:
+    """Return probable groups of raters that share a source, and how their votes count."""
+    if not evidence.groups or evidence.grouped < MENTIONED:
         return ""
     counted = (
-        f"Votes of a group count as one with a probability of {min(evidence.grouped, 0.99):.0%}: "
-        "its raters share a source, or agree because they are right more often than the others. "
-        "Some known labels would decide."
+        "Votes of a group then count as one: its raters share a source, or agree because they are "
+        "right more often than the others. Some known labels would decide."
     )
     if inputs.has_judging_gold:
         counted = "The known labels correct the weight of each group."
     groups = "; ".join(f"[{listing(raters)}]" for raters in evidence.groups.values())
-    return f"Groups of raters who do not err independently: {groups}. {counted}"
+    return (
+        f"Groups of raters who, with a probability of {min(evidence.grouped, 0.99):.0%}, do not "
+        f"err independently: {groups}. {counted}"
+    )
 
 
 def _known(number: int) -> str:

@@ -15,7 +15,7 @@ from bayesfuse.data.describing import in_one_line
 from bayesfuse.data.names import listed
 from bayesfuse.data.tags import mark_spans
 from bayesfuse.results import joint_labels
-from bayesfuse.results.class_shares import class_shares
+from bayesfuse.results.class_shares import class_shares, expected_shares
 from bayesfuse.results.contents import (
     class_names,
     constants,
@@ -31,7 +31,6 @@ from bayesfuse.results.schema import SEQUENCE_NAME, SEQUENCE_PLACE
 CERTAINTY = [0.0, 0.5, 0.7, 0.9, 0.99, 1.0]  # ends of the bins of label probabilities
 N_COLOURS = 9  # of the most frequent classes; all others are grey
 VISIBLE = 0.005  # share below which a class has no part of a bar
-MAX_COUNTED = 50_000_000  # drawn labels that are counted within two seconds
 MAX_CONTRASTS = 60  # differences between groups that are listed
 SHARES = {"coverage", "overlaps", "conflicts"}  # columns of raters that are shares of items
 COUNTS = {"responses", "known", "spans"}
@@ -130,13 +129,7 @@ def _seed(answer: xr.DataTree) -> int:
 
 def class_bars(answer: xr.DataTree) -> list[Bar]:
     """Return the shares of the most frequent classes, with intervals if draws can be counted."""
-    if joint_labels.GROUP in answer.children and joint_labels.stored(answer).size <= MAX_COUNTED:
-        return _bars_by_class(answer, class_shares(answer, random_seed=_seed(answer)).shares)
-    probability = label_probabilities(answer).transpose("item", "class").values
-    copies = copies_of(answer, len(probability))
-    share = copies @ probability / copies.sum()
-    table = pd.DataFrame({"class": class_names(answer), "share": share, "votes": np.nan})
-    return _bars_by_class(answer, table.assign(low=np.nan, high=np.nan))
+    return _bars_by_class(answer, expected_shares(answer))
 
 
 def _bars_by_class(answer: xr.DataTree, shares: pd.DataFrame) -> list[Bar]:

@@ -17,12 +17,11 @@ from bayesfuse.decisions.ranks import expected_errors
 from bayesfuse.errors import ModelError
 from bayesfuse.plots import axes as shared
 from bayesfuse.plots.items import draw_items, item_names
+from bayesfuse.results.class_shares import expected_shares
 from bayesfuse.results.contents import (
-    all_draws,
     class_names,
     constants,
     copies_of,
-    named,
     require_result,
 )
 from bayesfuse.results.joint_labels import GROUP
@@ -31,7 +30,6 @@ from bayesfuse.results.rater_table import rater_table
 from bayesfuse.results.summaries import (
     answered,
     coverage,
-    interval,
     most_uncertain,
     responses_per_rater,
 )
@@ -64,10 +62,10 @@ def plot_overview(
     Returns
     -------
     dict of str to Axes
-        What the result has of these. "classes": expected shares, and the prevalence with its
-        interval. "labels": numbers of labels by probability, and how many are expected to be wrong.
-        "raters": accuracies with intervals. "items": label probabilities of the least certain
-        items. "models": the weights of several models.
+        What the result has of these. "classes": expected shares with intervals, as
+        :func:`bayesfuse.class_shares` has them. "labels": numbers of labels by probability, and how
+        many are expected to be wrong. "raters": accuracies with intervals. "items": label
+        probabilities of the least certain items. "models": the weights of several models.
 
     Examples
     --------
@@ -87,7 +85,7 @@ def plot_overview(
     if labels is not None:
         number = copies_of(result, labels.sizes["item"]).astype(float)
         colours = shared.class_colours(labels["class"].values)
-        _draw_classes(axes["classes"], result, labels, number, colours, ci_prob)
+        _draw_classes(axes["classes"], result, labels, colours, ci_prob)
         wrong = number @ (1.0 - labels.values.max(axis=1))
         title = f"{wrong:,.{int(wrong < 99.5)}f} of {number.sum():,.0f} labels expected to be wrong"
         if {GROUP, "label_posterior"} <= set(result.children):
@@ -158,32 +156,26 @@ def _draw_classes(
     ax: Axes,
     result: xr.DataTree,
     labels: xr.DataArray,
-    number: NDArray[Any],
     colours: dict[Any, Any],
     ci_prob: float | None,
 ) -> None:
-    """Draw the expected share of every class, the first on top, and the prevalence."""
-    share = number @ labels.values / number.sum()
+    """Draw the expected share of every class with its interval, the first on top."""
+    shares = expected_shares(result, labels, ci_prob)
+    share, low, high = (shares[name].to_numpy() for name in ("share", "low", "high"))
     order = np.arange(len(share))
     if len(share) > CLASSES:
         order = np.sort(np.argsort(-share, kind="stable")[:CLASSES])
     order = order[::-1]  # rows are counted from below
-    prevalence = named(all_draws(result), "prevalence")
-    has_points = prevalence is not None and prevalence.dims == ("chain", "draw", "class")
     shades, texts = list(colours.values()), [f"{share[k]:.0%}" for k in order]
-    style: dict[str, Any] = {"fmt": "o", "ms": 4, "lw": 1.5, "color": shared.ink()}
-    right, points = share[order], None
-    if prevalence is not None and has_points:
-        low, high = (end.values[order] for end in interval(prevalence, ci_prob))
-        mean = prevalence.mean(("chain", "draw")).values[order]
-        right, points = np.maximum(right, high), np.maximum([mean - low, high - mean], 0.0)
+    right = np.fmax(share, high)[order]
     _bars(ax, share[order], texts, right, color=[shades[k] for k in order])
-    if points is not None:
-        ax.errorbar(mean, range(len(order)), xerr=points, **style)
+    if not np.isnan(low).any():
+        ends = np.maximum([share - low, high - share], 0.0)[:, order]
+        ax.errorbar(share[order], range(len(order)), xerr=ends, fmt="none", color=shared.ink())
     shared.name_rows(ax, labels["class"].values[order], "class")
     ax.set(xlim=(0, 1.18 * max(right.max(), 1e-9)), ylim=(-0.6, len(order) - 0.4))
     some = f" (the {CLASSES} most frequent of {len(share):,})" if len(order) < len(share) else ""
-    ax.set_xlabel("share of the items" + " (points: prevalence)" * has_points)
+    ax.set_xlabel("share of the items")
     shared.set_title(ax, f"classes{some}")
 
 

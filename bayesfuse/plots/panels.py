@@ -49,8 +49,8 @@ def plot_class_shares(shares: ClassShares | pd.DataFrame, *, axes: Any = None) -
     >>> bf.plots.plot_class_shares(shares)[0].get_xlabel()
     'share of items'
     """
-    if isinstance(shares, ClassShares):
-        shares = shares.shares
+    if isinstance(shares, tuple):
+        shares = shares[0]
     if not isinstance(shares, pd.DataFrame) or "new_high" not in shares or "known" not in shares:
         raise ModelError(
             "shares must be the tables of bf.class_shares(result, by=…), or the first of them. "
@@ -118,6 +118,7 @@ def plot_panel(panel: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     >>> bf.plots.plot_panel(bf.decisions.select_panel(result, random_seed=1))[0].get_xlabel()
     'rater'
     """
+    _require_table("panel", panel, "effective_votes", "bf.decisions.select_panel")
     names = panel["rater"].values
     width = shared.width_of(names)
     axes = shared.new_axes(axes, 2, (5.4, 4.6), 2, (2 * width, width))
@@ -163,6 +164,7 @@ def plot_ranks(ranks: xr.Dataset, *, most: int | None = 40, ax: Axes | None = No
     >>> bf.plots.plot_ranks(bf.decisions.rank_raters(result)).get_title()
     '5 raters'
     """
+    _require_table("ranks", ranks, "expected_rank", "bf.decisions.rank_raters")
     if most is not None:
         require_count("most", most)
     n_raters = ranks.sizes["rater"]
@@ -241,6 +243,11 @@ def plot_differences(ranks: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
         shared.name_rows(ax, groups, "group", rows)
         ax.set_xlabel(f"{what}, minus that of all others")
     return axes
+
+
+def _require_table(name: str, table: Any, variable: str, function: str) -> None:
+    if not isinstance(table, xr.Dataset) or variable not in table:
+        raise ModelError(f"{name} must be from {function}(result). Got: {type(table).__name__}.")
 
 
 def plot_known_labels(result: xr.DataTree, *, axes: Any = None) -> NDArray[Any]:

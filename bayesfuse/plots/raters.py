@@ -265,7 +265,8 @@ def plot_graders(
     grades = rater_grades(result, ci_prob=ci_prob)
     if "precision" not in grades:
         raise ModelError(
-            'A precision is a parameter of graded raters: fit a model with raters="graded". Got: '
+            'A precision is a parameter of graded raters: fit a model with raters="graded", or, of '
+            'an answer, pass fused["models/graded"]. Got: a result with '
             f"{list(grades.data_vars)}."
         )
     (ax,) = shared.new_axes(ax, 1, (6.0, 4.6), 1)

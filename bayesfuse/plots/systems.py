@@ -7,7 +7,7 @@ from typing import Any
 import xarray as xr
 from numpy.typing import NDArray
 
-from bayesfuse.errors import ModelError, require_kind
+from bayesfuse.errors import ModelError
 from bayesfuse.plots import axes as shared
 
 
@@ -37,10 +37,10 @@ def plot_leaderboard(board: xr.Dataset, *, axes: Any = None) -> NDArray[Any]:
     >>> bf.plots.plot_leaderboard(board)[0].get_xlabel()
     'strength (log-odds)'
     """
-    require_kind("board", board, xr.Dataset)
-    if "strength" not in board or "wins" not in board:
+    if not isinstance(board, xr.Dataset) or not {"strength", "wins"} <= set(board):
         raise ModelError(
-            f"board must be from bf.decisions.leaderboard(result, pairs). Got: {list(board)}."
+            "board must be from bf.decisions.leaderboard(result, pairs). Got: "
+            f"{type(board).__name__}."
         )
     names = board["system"].values
     width = shared.width_of(names)

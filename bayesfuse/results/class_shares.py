@@ -19,13 +19,14 @@ from bayesfuse.errors.keywords import explains_keywords
 from bayesfuse.numerics.kernels import Array
 from bayesfuse.numerics.threads import interruptible
 from bayesfuse.results import item_knowledge, joint_labels
-from bayesfuse.results.contents import known_classes, observed_rows
+from bayesfuse.results.contents import copies_of, known_classes, observed_rows
 from bayesfuse.results.group_shares import by_differences, expected_share, in_groups, of_all
 from bayesfuse.results.probabilities import label_probabilities
 from bayesfuse.results.summaries import around, tails
 
 ALL = "all items"  # name of the group of all items
 MOST_CONTRASTS = 60  # that are printed
+MAX_COUNTED = 50_000_000  # drawn labels that are counted within two seconds
 
 PRINTED = ["first", "second", "class", "pairs", "difference", "low", "high", "better"]
 PRINTED += ["new_low", "new_high"]
@@ -181,6 +182,25 @@ def class_shares(
     if not contrast_rows:
         return ClassShares(table, pd.DataFrame(columns=OF_CONTRASTS))
     return ClassShares(table, pd.concat(contrast_rows, ignore_index=True)[OF_CONTRASTS])
+
+
+def expected_shares(
+    result: xr.DataTree, labels: xr.DataArray | None = None, ci_prob: float | None = None
+) -> pd.DataFrame:
+    """Return the shares of all items as :func:`class_shares` does, for an overview.
+
+    Without joint draws, or with too many, they are means of the label probabilities, whose
+    intervals are NaN.
+    """
+    is_counted = {joint_labels.GROUP, "label_posterior"} <= set(result.children)
+    if is_counted and joint_labels.stored(result).size <= MAX_COUNTED:
+        seed = int(result.attrs.get("random_seed", 0))  # with which a user's call gives the same
+        return class_shares(result, contrasts=False, ci_prob=ci_prob, random_seed=seed).shares
+    labels = label_probabilities(result) if labels is None else labels
+    probability = labels.transpose("item", "class").values
+    copies = copies_of(result, len(probability))
+    table = {"class": labels["class"].values, "share": copies @ probability / copies.sum()}
+    return pd.DataFrame(table | dict.fromkeys(("votes", "low", "high"), np.nan))
 
 
 def _left_out(result: xr.DataTree, items: NDArray[Any], chosen: Any) -> Array | None:

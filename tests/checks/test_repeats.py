@@ -144,7 +144,7 @@ def test_few_repeats_are_counted_and_no_rater_is_judged_by_them():
     with pytest.warns(QuickAnswerWarning):
         fused = bf.fuse(frame, minutes=1e-4, random_seed=1, progressbar=False)
     words = " ".join(fused.overview().split())
-    assert "of 1 repeated response is left out, at random by the probability" in words
+    assert "of 1 repeated response is left out: one is kept, at random" in words
     assert "are alike in" not in words
 
 

@@ -190,3 +190,18 @@ def test_winners_by_name_are_pointed_out():
         bf.io.read_verdicts(table, item="battle", verdict="winner")
     named = table.rename(columns={"battle": "question_id", "left": "model_a", "right": "model_b"})
     assert bf.io.read_verdicts(named).responses.classes.tolist() == ["A", "B", "tie"]
+
+
+def test_places_are_preferences_among_the_two_systems():
+    """The second judge prefers what is shown first, whichever system that is."""
+    rows = [("p1", "a", "X", "Y", "first"), ("p1", "a", "Y", "X", "second")]
+    rows += [("p1", "b", "X", "Y", "First"), ("p1", "b", "Y", "X", "first")]
+    names = ["question_id", "judge", "model_a", "model_b", "winner"]
+    frame = pd.DataFrame(rows, columns=names)
+    responses, items, orders = bf.io.read_verdicts(frame)
+    assert len(items) == 1 and orders == [("a", "a (swapped)"), ("b", "b (swapped)")]
+    labels = responses.to_frame().set_index("rater")["label"]
+    assert labels["a"] == labels["a (swapped)"] and labels["b"] != labels["b (swapped)"]
+    frame.columns = ["prompt", "judge", "first", "second", "verdict"]
+    with pytest.warns(UserWarning, match="'first' and 'second', which share values, are not read"):
+        bf.io.read_verdicts(frame, item="prompt")

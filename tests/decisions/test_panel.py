@@ -72,6 +72,30 @@ def test_the_copy_leaves_first_and_the_best_stays(copies):
     assert bf.decisions.select_panel(result, tolerance=1.0)["kept"].values.tolist() == [1, 0, 0, 0]
 
 
+def test_raters_of_few_common_items_are_not_discounted_for_noise():
+    """35 independent raters, five an item: fewer are worse, and no good one goes."""
+    rng = np.random.default_rng(4)
+    truth, right = rng.integers(3, size=400), np.linspace(0.95, 0.5, 35)
+    said = (truth[:, None] + (rng.random((400, 35)) > right) * rng.integers(1, 3, (400, 35))) % 3
+    said[rng.random(said.shape).argsort(axis=1) >= 5] = -1
+    responses = bf.Responses.from_matrix(said, classes=[0, 1, 2], missing=-1)
+    result = drawn_result(np.tile(truth, (100, 1)), [0, 1, 2], responses)
+    panel = bf.decisions.select_panel(result, random_seed=1)
+    assert abs(panel["mean_correlation"]) < 0.02
+    by_votes = _wrong_by_independent_votes(said, truth)
+    assert panel["wrong"][0] < by_votes + 3 and panel["kept"][:3].all()
+
+
+def _wrong_by_independent_votes(said, truth):
+    score = np.log(np.bincount(truth) / len(truth)) * np.ones((len(truth), 1))
+    for answers in said.T:
+        counts = np.full((3, 3), 1 / 3)
+        np.add.at(counts, (truth[answers >= 0], answers[answers >= 0]), 1)
+        rows = np.log(counts / counts.sum(axis=1, keepdims=True))
+        score += np.where(answers[:, None] >= 0, rows[:, answers].T, 0.0)
+    return (score.argmax(axis=1) != truth).sum()
+
+
 def test_costs_decide_between_equals(copies):
     result = copies[0]
     dear = bf.decisions.select_panel(result, {0: 1, 1: 1, 2: 1, 3: 50}, random_seed=1)
@@ -111,7 +135,15 @@ def test_smaller_panels_are_those_of_weighted_votes_by_hand():
     result = drawn_result(draws, [0, 1, 2], responses)
     found = bf.decisions.select_panel(result, random_seed=1)
     probability = bf.label_probabilities(result).values
-    common = np.maximum(np.nan_to_num(found["correlation"].values), 0) * (1 - np.eye(4))
+    answered = np.zeros((40, 4))
+    answered[item, rater] = 1
+    number, pairs = answered.T @ answered, ~np.eye(4, dtype=bool)
+    n, values = number[pairs], found["correlation"].values[pairs]
+    mean = (n * values).sum() / n.sum()
+    excess = max((n * (values - mean) ** 2).sum() - 11, 0) / (n.sum() - (n**2).sum() / n.sum())
+    common = np.zeros((4, 4))  # of the second rater with the first
+    common[pairs] = np.maximum(mean + (values - mean) * excess * n / (1 + excess * n), 0)
+    common *= number / answered.sum(axis=0)[:, None]
     counts = np.full((4, 3, 3), 1 / 3)
     for n, m, c in zip(item, rater, label, strict=True):
         counts[m, :, c] += probability[n]
@@ -182,6 +214,8 @@ def test_bad_input(copies):
         left = set(map(str, found["rater"].values)) - set(found["removed"].values[: 5 - size])
         assert set(map(str, found["rater"].values[found["kept"].values])) == left
         assert len(left) == size
+    refused(r"panel must be from bf\.decisions\.select_panel", bf.plots.plot_panel, result)
+    refused(r"ranks must be from bf\.decisions\.rank_raters", bf.plots.plot_ranks, result)
     refused(
         "size must be at most the number of raters, 4. Got: 5",
         bf.decisions.select_panel,
@@ -291,7 +325,7 @@ def test_known_labels_that_may_be_wrong_stay_doubtful():
 
 
 def test_judges_are_dropped_only_if_the_loss_on_gold_falls():
-    """One who guesses goes; of good ones, none does, however little it adds."""
+    """Of good ones, none is, however little it adds."""
     rng = np.random.default_rng(5)
     truth = rng.integers(2, size=300)
     kept = []

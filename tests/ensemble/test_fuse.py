@@ -155,7 +155,7 @@ def test_judges_who_copy_are_not_the_best(unchecked, seed):
     copies = np.where(rng.random((600, 3)) < 0.92, source, 1 - source)
     judges = [f"judge {m}" for m in range(12)]
     told = bf.fuse(bf.Responses.from_matrix(np.hstack([copies, alone]), raters=judges), **QUIET)
-    assert "who do not err independently: [judge 0, judge 1, judge 2]. Votes of" in told.headline
+    assert "do not err independently: [judge 0, judge 1, judge 2]. Votes of" in told.headline
     assert str(told) == repr(told) == told.overview()
     table = told.raters(columns="all").set_index("rater").loc[judges[:3]]
     of_class = [(copies == truth)[truth[:, 0] == k].mean(axis=0) for k in (0, 1)]

@@ -111,12 +111,18 @@ def test_draws_above_the_default_are_made():
     assert answer["comparison"]["draws"].max() == 4 * 400
 
 
-@pytest.mark.parametrize("mark", [" ", "-1", "NA", "None"])
+@pytest.mark.parametrize("mark", [" ", "-1", "NA", "None", "Unsure"])
 def test_classes_that_may_be_marks_are_pointed_out(mark):
     labelled = LONG.assign(label=[mark, "n", "y", "y"])
     table = bf.Responses.from_long(labelled, classes=[mark, "n", "y"])
     found = bf.checks.identifiability(table)
     assert f"The class {mark!r} looks like a mark of missing responses" in found.problems[-1]
+
+
+@pytest.mark.parametrize("name", ["panel_reference", "Gold", "preferences"])
+def test_raters_named_as_known_labels_are_pointed_out(name):
+    limits = at_once(WIDE.assign(**{name: 1})).attrs["limits"]
+    assert (f"“{name}” is read as a rater, who may err." in limits) == (name != "preferences")
 
 
 def test_a_class_that_no_known_label_has_is_stated():

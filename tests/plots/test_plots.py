@@ -216,10 +216,11 @@ def test_numbers_are_those_of_the_result(sampled):
     axes = plot_overview(result, model, ci_prob=0.8)
     assert list(axes) == WHOLE
     labels = bf.label_probabilities(result).values
-    bars, points = axes["classes"].containers
-    np.testing.assert_allclose([bar.get_width() for bar in bars], labels.mean(axis=0)[::-1])
-    prevalence = result["posterior"]["prevalence"].mean(("chain", "draw")).values
-    np.testing.assert_allclose(points.lines[0].get_xdata(), prevalence[::-1])
+    bars, intervals = axes["classes"].containers
+    shares = bf.class_shares(result, contrasts=False, ci_prob=0.8, random_seed=0).shares[::-1]
+    np.testing.assert_allclose([bar.get_width() for bar in bars], shares["share"])
+    ends = [segment[:, 0] for segment in intervals.lines[2][0].get_segments()]
+    np.testing.assert_allclose(ends, shares[["low", "high"]])
     assert tick_names(axes["classes"]) == ["4", "3", "2", "1"]
 
     sure = labels.max(axis=1)
