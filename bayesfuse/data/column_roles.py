@@ -35,7 +35,10 @@ KNOWN = {
 """Names of columns in exports of other tools, in lower case and without separators (and, of items
 and raters, without "id", "name" or "hash" at the end: an "answer_id" numbers answers)."""
 
-TRUTH = {"gold", "truth", "groundtruth", "goldlabel", "truelabel", "correctanswer", "goldstandard"}
+TRUTH = set(
+    "gold truth groundtruth goldlabel truelabel correctanswer goldstandard "
+    "reference panelreference referencelabel referencestandard".split()
+)
 NO_RATERS = TRUTH | set(
     "age sex gender date time timestamp createdat updatedat comment comments note notes remark "
     "remarks email emailaddress".split()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesfuse.checks import identifiability
-from bayesfuse.checks.advice import listing, on_repeats
+from bayesfuse.checks.advice import on_repeats
 from bayesfuse.checks.repeats import collapse_repeats, in_words
 from bayesfuse.data.gold_tables import read_gold
 from bayesfuse.data.graph import Graph, as_graph
@@ -35,9 +34,6 @@ from bayesfuse.raters.dependence import Groups
 
 STRUCTURES = "sequences", "graph", "groups", "covariates"
 COMBINATIONS = {"groups", "covariates"}, {"sequences", "covariates"}
-
-TRUTH = re.compile(r"(?<![a-z])(?:gold|truth|reference)(?![a-z])")
-"""A word of a column of known labels, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -171,19 +167,8 @@ def read(
     if not inputs.has_order and not responses.is_of_votes:
         problems = identifiability(responses, gold, inputs.user_groups).problems
         limits += [problem for problem in problems if problem.kind != "repeats"]
-    inputs = replace(mend_tags(inputs), limits=[*limits, *repeated, *_named_as_truth(responses)])
+    inputs = replace(mend_tags(inputs), limits=[*limits, *repeated])
     return hold_out_gold(inputs, require_number("gold_error", gold_error, most=0.5))
-
-
-def _named_as_truth(responses: Responses) -> list[str]:
-    """Return a sentence on raters whose names are those of known labels."""
-    names = [name for name in responses.raters.tolist() if TRUTH.search(str(name).lower())]
-    if not names:
-        return []
-    return [
-        f"“{listing(names)}” is read as a rater, who may err. If these labels are known, leave "
-        "them out of the table, and pass them as gold= (--gold)."
-    ]
 
 
 def _with_items_of_structure(

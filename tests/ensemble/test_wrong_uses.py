@@ -119,10 +119,11 @@ def test_classes_that_may_be_marks_are_pointed_out(mark):
     assert f"The class {mark!r} looks like a mark of missing responses" in found.problems[-1]
 
 
-@pytest.mark.parametrize("name", ["panel_reference", "Ground truth", "preferences"])
-def test_raters_named_as_known_labels_are_pointed_out(name):
-    limits = at_once(WIDE.assign(**{name: 1})).attrs["limits"]
-    assert (f"“{name}” is read as a rater, who may err." in limits) == (name != "preferences")
+@pytest.mark.parametrize("name", ["panel_reference", "Ground truth"])
+def test_columns_named_as_known_labels_are_no_raters(name):
+    with pytest.raises(ResponsesError, match="known labels are given by gold="):
+        at_once(WIDE.assign(**{name: 1}))
+    at_once(WIDE.assign(preferences=1))
 
 
 def test_a_class_that_no_known_label_has_is_stated():
