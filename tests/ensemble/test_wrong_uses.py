@@ -122,7 +122,7 @@ def test_classes_that_may_be_marks_are_pointed_out(mark):
 @pytest.mark.parametrize("name", ["panel_reference", "Ground truth"])
 def test_columns_named_as_known_labels_are_no_raters(name):
     with pytest.raises(ResponsesError, match="known labels are given by gold="):
-        at_once(WIDE.assign(**{name: 1}))
+        bf.fuse(WIDE.assign(**{name: 1}))
     at_once(WIDE.assign(preferences=1))
 
 
