@@ -179,11 +179,12 @@ def _draw_items(ax: Axes, hardness: xr.Dataset, colours: dict[Any, Any], names: 
     right = max(high.max(), error.max(), 0.1)
     ax.set(xlim=(-0.02 * right, 1.04 * right), ylim=(-0.7, len(names) - 0.3), xlabel="probability")
     ax.grid(axis="x", alpha=0.4)
-    ax.set_title("items by difficulty", fontsize="medium")
     dots = [Line2D([], [], ls="", marker="o", color=c, label="?") for c in colours.values()]
     differ = Line2D([], [], marker="o", color="0.5", lw=2, label="two raters who look disagree")
     wrong = Line2D([], [], ls="", marker="x", color=shared.ink(), label="the label is wrong")
-    ax.add_artist(ax.legend(handles=[differ, wrong], loc="lower right", fontsize="small"))
+    # above the axes, where it covers no item
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2}
+    ax.add_artist(ax.legend(handles=[differ, wrong], fontsize="small", frameon=False, **place))
     shared.show_classes(ax, colours, dots, title="label")
 
 

@@ -66,7 +66,8 @@ def plot_class_shares(shares: ClassShares | pd.DataFrame, *, axes: Any = None) -
     ]
     size = 3.2, min(1.0 + 0.3 * len(names), 9.0)
     room = max(shared.width_of(names, most=60) - 0.7, 0.0) + LEGEND, 0.3
-    axes = shared.new_axes(axes, len(drawn), size, min(len(drawn), 4), room, sharey=True)
+    n_columns = -(-len(drawn) // -(-len(drawn) // 4))  # rows of up to four, as even as possible
+    axes = shared.new_axes(axes, len(drawn), size, n_columns, room, sharey=True)
     rows = shared.place_rows(axes[0], len(names))
     for ax, name in zip(axes, drawn, strict=True):
         of_class = shares[shares["class"] == name]
@@ -77,14 +78,15 @@ def plot_class_shares(shares: ClassShares | pd.DataFrame, *, axes: Any = None) -
         shared.draw_intervals(ax, share, low, high, rows, colour)
         ax.plot(of_class["votes"], rows.places, "x", color="0.4", ms=5, label="votes")
         ax.set_xlabel("share of items")
-        shared.set_title(ax, shared.escaped(name))
+        shared.set_title(ax, f"class {shared.escaped(name)}")
     shown = np.flatnonzero(rows.named)
     axes[0].set_yticks(rows.places[shown], [names[at] for at in shown], fontsize=shared.TEXT)
-    axes[-1].legend(
+    ink = shared.ink()
+    axes[n_columns - 1].legend(
         handles=[
-            Line2D([], [], color=colour, marker="o", lw=0.0, label="share"),
-            Line2D([], [], color=colour, lw=2.0, alpha=0.6, label="these items"),
-            Line2D([], [], color=colour, lw=0.8, label="new items"),
+            Line2D([], [], color=ink, marker="o", lw=0.0, label="share"),
+            Line2D([], [], color=ink, lw=2.0, alpha=0.6, label="these items"),
+            Line2D([], [], color=ink, lw=0.8, label="new items"),
             Line2D([], [], color="0.4", marker="x", ms=5, lw=0.0, label="votes"),
         ],
         loc="upper left",
