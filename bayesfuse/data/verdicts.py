@@ -124,7 +124,7 @@ def read_verdicts(
     Returns
     -------
     responses : Responses
-        If all verdicts are preferences ("A", "B", "tie", "A>B", "[[B]]", "B wins", …), classes are
+        If all verdicts are preferences ("A", "first", "tie", "A>B", "[[B]]", …), classes are
         "A", "B" and, if there are any, "tie" (with "tie (inconsistent)", "both bad", "neither");
         numbers ("8", "[[8]]", "8/10", "Rating: 8") are grades, at most 101; all other verdicts are
         classes as they are. Of JSON text, the verdict is the value of "verdict", "winner", "score",
@@ -250,9 +250,10 @@ def _warn_of_order(unread: pd.DataFrame) -> None:
                 "false in every row)."
             )
     values = unread.map(str)
+    distinct = {name: set(values[name]) for name in values}
     for first, second in combinations(values, 2):
-        some, others = (set(values[name]) for name in (first, second))
-        if len(some & others) > 1 and (values[first] != values[second]).all():
+        shared = distinct[first] & distinct[second]
+        if len(shared) > 1 and (values[first] != values[second]).all():
             warn(f"Columns {first!r} and {second!r}, which share values, are not read. {RENAME}")
 
 

@@ -73,17 +73,19 @@ def test_the_copy_leaves_first_and_the_best_stays(copies):
 
 
 def test_raters_of_few_common_items_are_not_discounted_for_noise():
-    """35 independent raters, five an item: fewer are worse, and no good one goes."""
-    rng = np.random.default_rng(4)
-    truth, right = rng.integers(3, size=400), np.linspace(0.95, 0.5, 35)
-    said = (truth[:, None] + (rng.random((400, 35)) > right) * rng.integers(1, 3, (400, 35))) % 3
-    said[rng.random(said.shape).argsort(axis=1) >= 5] = -1
-    responses = bf.Responses.from_matrix(said, classes=[0, 1, 2], missing=-1)
-    result = drawn_result(np.tile(truth, (100, 1)), [0, 1, 2], responses)
-    panel = bf.decisions.select_panel(result, random_seed=1)
-    assert abs(panel["mean_correlation"]) < 0.02
-    by_votes = _wrong_by_independent_votes(said, truth)
-    assert panel["wrong"][0] < by_votes + 3 and panel["kept"][:3].all()
+    """35 independent raters, five an item: their votes are those of raters without correlations."""
+    difference = 0.0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        truth, right = rng.integers(3, size=400), np.linspace(0.95, 0.5, 35)
+        wrong = (rng.random((400, 35)) > right) * rng.integers(1, 3, (400, 35))
+        said = (truth[:, None] + wrong) % 3
+        said[rng.random(said.shape).argsort(axis=1) >= 5] = -1
+        responses = bf.Responses.from_matrix(said, classes=[0, 1, 2], missing=-1)
+        result = drawn_result(np.tile(truth, (100, 1)), [0, 1, 2], responses)
+        panel = bf.decisions.select_panel(result, random_seed=1)
+        difference += abs(float(panel["wrong"][0]) - _wrong_by_independent_votes(said, truth))
+    assert difference <= 1.0  # it is 15 without shrinkage
 
 
 def _wrong_by_independent_votes(said, truth):
@@ -325,7 +327,7 @@ def test_known_labels_that_may_be_wrong_stay_doubtful():
 
 
 def test_judges_are_dropped_only_if_the_loss_on_gold_falls():
-    """Of good ones, none is, however little it adds."""
+    """Of good ones, none is dropped, however little it adds."""
     rng = np.random.default_rng(5)
     truth = rng.integers(2, size=300)
     kept = []

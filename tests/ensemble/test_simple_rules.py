@@ -72,4 +72,5 @@ def test_answers_are_as_often_right_as_votes_and_as_one_accuracy_per_rater(kind)
     of_fuse, *others = map(np.concatenate, right.values())
     for other in others:
         difference = of_fuse - other
+        # three standard errors of a sum that is zero on average, and one item where few differ
         assert difference.sum() > -3.0 * np.sqrt((difference**2).sum()) - 1.0
