@@ -252,8 +252,7 @@ def _warn_of_order(unread: pd.DataFrame) -> None:
     values = unread.map(str)
     distinct = {name: set(values[name]) for name in values}
     for first, second in combinations(values, 2):
-        shared = distinct[first] & distinct[second]
-        if len(shared) > 1 and (values[first] != values[second]).all():
+        if len(distinct[first] & distinct[second]) > 1 and (values[first] != values[second]).all():
             warn(f"Columns {first!r} and {second!r}, which share values, are not read. {RENAME}")
 
 
